@@ -1,13 +1,13 @@
 //! `outlast serve`: a pool as a server of the Redis protocol.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use outlast::{FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path};
 use outlast_pmem::{Domain, MapOptions};
-use outlast_redis::{Options, Server, create_pool};
+use outlast_redis::{Imported, Options, Server, create_pool, import};
 
 use crate::say::noteln;
 use crate::{CommandResult, Verdict, names, signals, size};
@@ -50,6 +50,10 @@ pub struct ServeArgs {
     /// Most clients at a time.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..1_000_000))]
     clients: u32,
+    /// RDB file of a redis-server to take over first, into a pool without keys. A file that cannot be
+    /// taken over whole changes nothing that is served.
+    #[arg(long, value_name = "FILE")]
+    import: Option<PathBuf>,
     /// File of SAVE and BGSAVE; beside the pool if not given.
     #[arg(long)]
     checkpoint: Option<PathBuf>,
@@ -87,6 +91,10 @@ pub fn run(args: &ServeArgs) -> CommandResult {
         true => FilePool::open(&args.pool, &open, &map).map_err(named)?,
         false => create_pool(&args.pool, args.size, &open, &map).map_err(named)?,
     };
+    if let Some(file) = &args.import {
+        let done = import(&pool, file)?;
+        noteln!("outlast: {}", told(&done, file));
+    }
     let pool = Arc::new(pool);
     let mut server = bound.serve(Arc::clone(&pool))?;
     let stopper = server.stopper();
@@ -131,6 +139,18 @@ fn check(args: &ServeArgs) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// What an import has done, in a sentence.
+fn told(done: &Imported, file: &Path) -> String {
+    let mut text = format!("{} keys taken over from {}", done.keys, file.display());
+    if done.expired > 0 {
+        text.push_str(&format!(", {} expired ones left out", done.expired));
+    }
+    if done.functions > 0 {
+        text.push_str(&format!(", {} libraries of functions left out", done.functions));
+    }
+    text
 }
 
 fn password(args: &ServeArgs) -> Result<Option<String>, String> {

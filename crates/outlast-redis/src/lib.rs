@@ -5,6 +5,7 @@
 //! - [`Engine`] runs commands of data in transactions of any runtime: what a checker crashes and
 //!   what measurements drive is the code that the server runs; [`mod@bench`] is such a measurement,
 //!   [`beside`] one of whole servers.
+//! - [`import`] takes over a file that a redis-server has saved.
 //!
 //! Why so: the pool *is* the database. A command changes it in a transaction, so there is no log to
 //! replay and no file to load: a restart is the pool's recovery, and the first command is answered after it.
@@ -50,6 +51,7 @@ mod engine;
 mod glob;
 mod number;
 mod random;
+mod rdb;
 mod resp;
 mod script;
 mod server;
@@ -57,5 +59,6 @@ mod store;
 
 pub use create::create_pool;
 pub use engine::Engine;
+pub use rdb::{ImportError, Imported, RdbError, import};
 pub use server::{Bound, Options, ServeError, Server, Stopper};
 pub use store::DATABASES;

@@ -112,7 +112,8 @@ pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings,
-    Header, Lane, OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, UnrecoveredPool,
+    Header, Lane, OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, Space,
+    UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};

@@ -4,6 +4,7 @@ use crate::commands::{Ctx, Done, NO_SUCH_KEY, SYNTAX, int, is};
 use crate::glob;
 use crate::store::entry::{Entry, Kind};
 use crate::store::seq::Seq;
+use crate::store::stream::Stream;
 use crate::store::table::{Content, Table};
 use crate::store::{DATABASES, Found, Keys};
 
@@ -181,6 +182,10 @@ fn copy_of_value(ctx: &mut Ctx<'_>, entry: &Entry) -> Result<Vec<u8>, crate::com
     if !entry.kind.is_large() {
         return Ok(entry.value(ctx.keys.mem)?);
     }
+    if entry.kind == Kind::Stream {
+        let stream = Stream { at: entry.large_at(ctx.keys.mem, 0)? };
+        return Ok(stream.copy(&mut ctx.keys)?.at.0.to_le_bytes().to_vec());
+    }
     let hasher = ctx.keys.root.hasher;
     let mem = &mut *ctx.keys.mem;
     let first = entry.large_at(mem, 0)?;
@@ -307,6 +312,7 @@ pub(crate) fn encoding(
         Kind::HashTable | Kind::SetTable => "hashtable",
         Kind::ListSeq => "quicklist",
         Kind::ZsetTree => "skiplist",
+        Kind::Stream => "stream",
     })
 }
 

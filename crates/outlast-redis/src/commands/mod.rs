@@ -5,13 +5,16 @@
 //! it can refuse before its first store.
 
 mod bits;
+pub(crate) mod events;
 mod expiry;
 mod hashes;
 mod keys;
 mod lists;
 mod scan;
+mod serial;
 mod sets;
 mod sort;
+pub(crate) mod streams;
 mod strings;
 mod subcommands;
 mod table;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::commands::{
-    Ctx, Done, bits, expiry, hashes, keys, lists, scan, sets, sort, strings, zsets,
+    Ctx, Done, bits, expiry, hashes, keys, lists, scan, serial, sets, sort, streams, strings, zsets,
 };
 
 /// A command that the server answers itself, since it concerns clients or the server.
@@ -41,6 +41,7 @@ pub(crate) enum SessionRun {
     Select,
     Shutdown,
     SlowLog,
+    StreamRead,
     Subscribe,
     Time,
     Unsubscribe,
@@ -77,6 +78,8 @@ const WRITE: &[&str] = &["write", "denyoom"];
 const WRITE_FAST: &[&str] = &["write", "denyoom", "fast"];
 const FREE: &[&str] = &["write"];
 const FREE_FAST: &[&str] = &["write", "fast"];
+const READ_WAITS: &[&str] = &["readonly", "blocking", "movablekeys"];
+const WRITE_WAITS: &[&str] = &["write", "blocking", "movablekeys"];
 const BLOCKS: &[&str] = &["write", "noscript", "blocking"];
 const BLOCKS_WRITE: &[&str] = &["write", "denyoom", "noscript", "blocking"];
 const BLOCKS_ANYWHERE: &[&str] = &["write", "blocking"];
@@ -108,6 +111,7 @@ const GROUPS: &[(&str, &[Row])] = &[
     ("list", LISTS),
     ("set", SETS),
     ("sorted-set", ZSETS),
+    ("stream", STREAMS),
     ("generic", GENERIC),
     ("connection", CONNECTION),
     ("server", SERVER),
@@ -253,6 +257,25 @@ const ZSETS: &[Row] = &[
     ("bzmpop", -5, BLOCKS_ANYWHERE, NONE, Run::Session(SessionRun::BlockingPop)),
 ];
 
+/// Those that read may be asked to wait: the server looks at their words.
+const STREAMS: &[Row] = &[
+    ("xadd", -5, WRITE_FAST, ONE, data(streams::xadd)),
+    ("xlen", 2, READ_FAST, ONE, data(streams::xlen)),
+    ("xrange", -4, READ, ONE, data(streams::xrange)),
+    ("xrevrange", -4, READ, ONE, data(streams::xrevrange)),
+    ("xread", -4, READ_WAITS, NONE, data(streams::xread)),
+    ("xreadgroup", -7, WRITE_WAITS, NONE, data(streams::xreadgroup)),
+    ("xdel", -3, FREE_FAST, ONE, data(streams::xdel)),
+    ("xtrim", -4, FREE, ONE, data(streams::xtrim)),
+    ("xsetid", -3, WRITE_FAST, ONE, data(streams::xsetid)),
+    ("xgroup", -2, WRITE, (2, 2, 1), data(streams::xgroup)),
+    ("xack", -4, FREE_FAST, ONE, data(streams::xack)),
+    ("xpending", -3, READ, ONE, data(streams::xpending)),
+    ("xclaim", -6, FREE_FAST, ONE, data(streams::xclaim)),
+    ("xautoclaim", -6, FREE_FAST, ONE, data(streams::xautoclaim)),
+    ("xinfo", -2, READ, (2, 2, 1), data(streams::xinfo)),
+];
+
 const GENERIC: &[Row] = &[
     ("del", -2, FREE, ALL, data(keys::del)),
     ("unlink", -2, FREE_FAST, ALL, data(keys::del)),
@@ -266,6 +289,8 @@ const GENERIC: &[Row] = &[
     ("renamenx", 3, FREE_FAST, TWO, data(keys::renamenx)),
     ("copy", -3, WRITE, TWO, data(keys::copy)),
     ("move", 3, FREE_FAST, ONE, data(keys::move_to)),
+    ("dump", 2, READ, ONE, data(serial::dump)),
+    ("restore", -4, WRITE, ONE, data(serial::restore)),
     ("object", -2, READ, (2, 2, 1), data(keys::object)),
     ("expire", -3, FREE_FAST, ONE, data(expiry::expire)),
     ("pexpire", -3, FREE_FAST, ONE, data(expiry::pexpire)),

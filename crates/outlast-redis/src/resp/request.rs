@@ -338,7 +338,8 @@ mod tests {
             (b"\"\" ''\n", &[b"", b""]),
             (b"\"\\q\\xZZ\"\n", &[b"qxZZ"]),
         ] {
-            assert_eq!(words(line).unwrap().unwrap(), (right.to_vec(), line.len()));
+            let right = right.iter().map(|word| word.to_vec()).collect();
+            assert_eq!(words(line).unwrap().unwrap(), (right, line.len()));
         }
         for line in [&b"set 'a\r\n"[..], b"\"a\"b\n", b"a\"b\n", b"\"\\\"\n"] {
             assert!(words(line).unwrap_err().contains("unbalanced"), "{line:?}");

@@ -19,6 +19,8 @@ pub(super) fn host(lua: &Lua) -> mlua::Result<Table> {
     host.raw_set("log", lua.create_function(log)?)?;
     host.raw_set("bit", bits(lua)?)?;
     host.raw_set("cjson", json(lua)?)?;
+    host.raw_set("cmsgpack", super::msgpack::library(lua)?)?;
+    host.raw_set("struct", super::structs::library(lua)?)?;
     Ok(host)
 }
 

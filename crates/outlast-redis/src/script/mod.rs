@@ -12,6 +12,8 @@
 
 mod convert;
 mod library;
+mod msgpack;
+mod structs;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -474,6 +476,12 @@ impl Calls<'_> {
         }
         if command.has_flag("noscript") {
             return Err("ERR This Redis command is not allowed from script".to_owned());
+        }
+        if commands::streams::has_block(args) && matches!(command.name, "xread" | "xreadgroup") {
+            let name = command.name;
+            return Err(format!(
+                "ERR {name} command is not allowed with BLOCK option from scripts"
+            ));
         }
         if self.reads_only && (command.has_flag("write") || command.name == "publish") {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());

@@ -199,11 +199,13 @@ end
 local libraries = {
   bit = host.bit,
   cjson = host.cjson,
+  cmsgpack = host.cmsgpack,
   coroutine = coroutine,
   math = math,
   os = { clock = os.clock, time = os.time },
   redis = redis,
   string = string,
+  struct = host.struct,
   table = table,
 }
 

@@ -5,7 +5,7 @@ use outlast::Abort;
 use super::client::{Blocked, Client, Wish};
 use super::group::{PoolLane, is_fatal, refusal};
 use super::state::State;
-use crate::commands::{Ctx, Fail, pop_list_for, pop_zset_for};
+use crate::commands::{Ctx, Fail, events, pop_list_for, pop_zset_for, streams};
 use crate::resp::Args;
 use crate::store::Keys;
 use crate::store::mem::Mem;
@@ -22,6 +22,7 @@ impl State {
             self.serve(lane, &key)?;
         }
         self.changes.keys.clear();
+        self.notify();
         Ok(())
     }
 
@@ -110,6 +111,7 @@ impl State {
             string_bytes_max,
         };
         let served = wish_of(&mut ctx, &blocked.wish, key);
+        events::settle(ctx.keys.changes, blocked.wish.command(), ctx.args);
         match served {
             Ok(is_served) => Ok(is_served),
             Err(Fail::Abort(abort)) => Err(abort),
@@ -215,6 +217,7 @@ impl State {
 /// Gives a client what it wants of a key. `false` when there is nothing.
 pub(super) fn wish_of(ctx: &mut Ctx<'_>, wish: &Wish, key: &[u8]) -> Result<bool, Fail> {
     match wish {
+        Wish::Streams(wish) => streams::serve(ctx, wish, key),
         Wish::List { side, count } => pop_list_for(ctx, key, *side, *count),
         Wish::Zset { side, count } => pop_zset_for(ctx, key, *side, *count),
         Wish::Move { to, out_of, into } => {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use crate::commands::streams::StreamWish;
 use crate::commands::{Command, Side};
 use crate::resp::{OwnedArgs, Reply, Request};
 
@@ -82,6 +83,8 @@ pub(super) enum Wish {
     Zset { side: Side, count: Option<u64> },
     /// An item of a list, to go to another.
     Move { to: Vec<u8>, out_of: Side, into: Side },
+    /// Entries of streams.
+    Streams(StreamWish),
 }
 
 /// A client that waits.

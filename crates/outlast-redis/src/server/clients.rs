@@ -59,6 +59,9 @@ impl State {
             }
             return self.say(slot, |out| out.int(done.into()));
         }
+        if is(sub, "PAUSE") || is(sub, "UNPAUSE") {
+            return self.pause(slot, args);
+        }
         let Some(client) = self.client(slot) else { return };
         let info = line(client, now);
         let Client { id, name, reply: out, answers, .. } = client;
@@ -87,7 +90,30 @@ impl State {
                     *answers = Answers::Skip;
                 }
             }
-            () if is(sub, "NO-EVICT") || is(sub, "NO-TOUCH") => out.ok(),
+            () if is(sub, "NO-EVICT") || is(sub, "NO-TOUCH") => match args.get(2) {
+                // Nothing is evicted, and no time of use is kept.
+                Some(word) if args.len() == 3 && (is(word, "ON") || is(word, "OFF")) => out.ok(),
+                _ => out.error(commands::SYNTAX),
+            },
+            () if is(sub, "TRACKING") => match args.get(2) {
+                // A client that never had it may switch it off.
+                Some(word) if args.len() == 3 && is(word, "OFF") => out.ok(),
+                Some(word) if is(word, "ON") => {
+                    out.error("ERR Client tracking is not supported: cache without it");
+                }
+                _ => out.error(commands::SYNTAX),
+            },
+            () if is(sub, "TRACKINGINFO") => {
+                out.map(3);
+                out.bulk(b"flags");
+                out.set(1);
+                out.bulk(b"off");
+                out.bulk(b"redirect");
+                out.int(-1);
+                out.bulk(b"prefixes");
+                out.array(0);
+            }
+            () if is(sub, "CACHING") => out.error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"),
             () if is(sub, "GETREDIR") => out.int(-1),
             () => {
                 let sub = String::from_utf8_lossy(sub);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::notify::Notifications;
 use super::options::Options;
 
 /// A parameter: its name, its value, and what setting it does.
@@ -40,12 +41,12 @@ const TAKEN: &[(&str, &str)] = &[
     ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
-    ("notify-keyspace-events", ""),
     ("rdb-key-save-delay", "0"),
     ("save", ""),
     ("set-max-intset-entries", "512"),
     ("slowlog-log-slower-than", "10000"),
     ("slowlog-max-len", "128"),
+    ("stream-node-max-bytes", "4096"),
     ("timeout", "0"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
@@ -76,6 +77,8 @@ impl Config {
         add("maxclients", options.clients_max.to_string(), Kind::Works);
         add("proto-max-bulk-len", options.bulk_bytes_max.to_string(), Kind::Works);
         add("client-query-buffer-limit", options.query_bytes_max.to_string(), Kind::Works);
+        add(NODE_ENTRIES, "100".to_owned(), Kind::Works);
+        add(NOTIFY, String::new(), Kind::Works);
         for name in SCRIPT_LIMITS {
             add(name, options.script_ms_max.to_string(), Kind::Works);
         }
@@ -89,6 +92,11 @@ impl Config {
             .iter()
             .filter(move |(name, _)| crate::glob::matches(pattern, name.as_bytes(), true))
             .map(|(name, parameter)| (*name, parameter.value.as_str()))
+    }
+
+    /// The value of a parameter; the empty one where there is none.
+    pub fn value(&self, name: &str) -> &str {
+        self.parameters.get(name).map_or("", |parameter| parameter.value.as_str())
     }
 
     /// Sets a parameter, also in the options where it has an effect.
@@ -117,7 +125,7 @@ impl Config {
                 "ERR Unknown option or number of arguments for CONFIG SET - '{shown}'"
             ));
         };
-        let value = String::from_utf8_lossy(value).into_owned();
+        let mut value = String::from_utf8_lossy(value).into_owned();
         match parameter.kind {
             Kind::Taken => {}
             Kind::Fixed if parameter.value == value => {}
@@ -127,6 +135,11 @@ impl Config {
                     let count = value.parse().map_err(|_| failed("argument must be a number"))?;
                     options.clients_max = count;
                 }
+                NODE_ENTRIES => {
+                    let count: Option<u64> = value.parse().ok();
+                    count.ok_or_else(|| failed("argument couldn't be parsed into an integer"))?;
+                }
+                NOTIFY => value = Notifications::parse(&value).map_err(failed)?.shown(),
                 "proto-max-bulk-len" => options.bulk_bytes_max = bytes(&value, &failed)?,
                 "client-query-buffer-limit" => options.query_bytes_max = bytes(&value, &failed)?,
                 _ => {
@@ -143,6 +156,12 @@ impl Config {
         Ok(())
     }
 }
+
+/// The parameter with the entries that approximate trimming of streams removes together.
+pub(super) const NODE_ENTRIES: &str = "stream-node-max-entries";
+
+/// The parameter with the classes of events that are published.
+pub(super) const NOTIFY: &str = "notify-keyspace-events";
 
 /// Both names of the time that a script may run.
 const SCRIPT_LIMITS: [&str; 2] = ["busy-reply-threshold", "lua-time-limit"];

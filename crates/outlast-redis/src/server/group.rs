@@ -100,6 +100,9 @@ impl State {
                 Err(what) => return Some(Next::Own(slot, Own::Broken(what))),
             }
         }
+        if self.is_paused(slot) {
+            return None;
+        }
         Some(self.classify(slot))
     }
 
@@ -139,6 +142,9 @@ impl State {
             return Next::Own(slot, Own::Queued(command));
         }
         match command.run {
+            Run::Data(_) if super::streams::waits(command, args) => {
+                Next::Own(slot, Own::Session(command, SessionRun::StreamRead))
+            }
             Run::Data(_) => Next::Data(slot, command),
             Run::Session(run) => Next::Own(slot, Own::Session(command, run)),
         }
@@ -490,7 +496,9 @@ pub(crate) fn run_data(
     if ctx.keys.changes.is_tight && command.has_flag("denyoom") {
         return Err(Abort::OutOfSpace { bytes: 0 });
     }
-    match run(ctx) {
+    let done = run(ctx);
+    commands::events::settle(ctx.keys.changes, command.name, ctx.args);
+    match done {
         Ok(()) => Ok(()),
         Err(Fail::Reply(text)) => {
             ctx.out.bytes.truncate(before);
@@ -552,6 +560,8 @@ impl Changes {
     /// Nothing of it has happened.
     pub fn forget(&mut self) {
         self.keys.clear();
+        self.facts.clear();
+        self.events.clear();
         (self.count, self.expired, self.hits, self.misses) = (0, 0, 0, 0);
     }
 }

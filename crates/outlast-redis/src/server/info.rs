@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
-use outlast::{Abort, Medium};
+use outlast::{Abort, Medium, Space};
 
 use super::state::State;
 use crate::store::mem::Mem;
@@ -20,8 +21,46 @@ struct Line {
     metric: Option<&'static str>,
 }
 
+/// Looking at the pool's space reads all bitmaps: it is done so often at most.
+const SPACE_EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes as `INFO` shows them to people.
+fn human(bytes: u64) -> String {
+    let units = ["B", "K", "M", "G", "T"];
+    let mut unit = 0;
+    let mut value = bytes as f64;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes}B"),
+        _ => format!("{value:.2}{}", units[unit]),
+    }
+}
+
 impl State {
+    /// How full the pool is.
+    fn look_at_space(&mut self) -> Space {
+        if let Some((when, space)) = self.space
+            && when.elapsed() < SPACE_EVERY
+        {
+            return space;
+        }
+        let space = self.pool.space();
+        self.space = Some((Instant::now(), space));
+        self.space_peak_bytes = self.space_peak_bytes.max(space.used_bytes);
+        space
+    }
+
+    /// Seconds since the last checkpoint, if there is one.
+    fn checkpoint_age(&self) -> Option<u64> {
+        let made = std::fs::metadata(&self.options.checkpoint).and_then(|data| data.modified());
+        Some(SystemTime::now().duration_since(made.ok()?).unwrap_or_default().as_secs())
+    }
+
     fn lines(&mut self, tx: &mut Mem<'_>) -> Result<Vec<Line>, Abort> {
+        let (space, checkpoint_age) = (self.look_at_space(), self.checkpoint_age());
         let mut lines = Vec::new();
         let mut add = |section, name: &str, value: String, metric| {
             lines.push(Line { section, name: name.to_owned(), value, metric });
@@ -43,9 +82,28 @@ impl State {
         add("Clients", "maxclients", self.options.clients_max.to_string(), Some("gauge"));
         let blocked = self.clients.iter().flatten().filter(|client| client.blocked.is_some());
         add("Clients", "blocked_clients", blocked.count().to_string(), Some("gauge"));
-        let pool = self.pool.medium().len();
-        add("Memory", "used_memory", pool.to_string(), None);
-        add("Memory", "pool_bytes", pool.to_string(), Some("gauge"));
+        for (name, bytes) in [
+            ("used_memory", space.used_bytes),
+            ("used_memory_peak", self.space_peak_bytes),
+            ("used_memory_dataset", space.used_bytes),
+        ] {
+            add("Memory", name, bytes.to_string(), Some("gauge"));
+            if name != "used_memory_dataset" {
+                add("Memory", &format!("{name}_human"), human(bytes), None);
+            }
+        }
+        for (name, bytes) in [
+            ("pool_bytes", self.pool.medium().len()),
+            ("pool_heap_bytes", space.heap_bytes),
+            ("pool_used_bytes", space.used_bytes),
+            ("pool_free_bytes", space.free_bytes),
+            ("pool_largest_free_bytes", space.largest_free_bytes),
+            ("pool_log_bytes", space.log_bytes),
+        ] {
+            add("Memory", name, bytes.to_string(), Some("gauge"));
+        }
+        add("Memory", "maxmemory", text("0"), None);
+        add("Memory", "mem_allocator", text("outlast"), None);
         add("Memory", "used_memory_lua", self.scripts.memory_bytes().to_string(), Some("gauge"));
         let scripts = self.scripts.len().to_string();
         add("Memory", "number_of_cached_scripts", scripts, Some("gauge"));
@@ -59,6 +117,9 @@ impl State {
         add("Persistence", "rdb_changes_since_last_save", self.counts.changes.to_string(), None);
         let last = self.saving.last.load(Ordering::Acquire);
         add("Persistence", "rdb_last_save_time", last.to_string(), None);
+        if let Some(age) = checkpoint_age {
+            add("Persistence", "checkpoint_age_seconds", age.to_string(), Some("gauge"));
+        }
         let failed = self.saving.has_failed.load(Ordering::Acquire);
         let status = if failed { "err" } else { "ok" };
         add("Persistence", "rdb_last_bgsave_status", text(status), None);
@@ -79,6 +140,13 @@ impl State {
         ];
         for (name, value) in of_stats {
             add("Stats", name, value.to_string(), Some("counter"));
+        }
+        for (name, quantile) in
+            [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
+        {
+            let name = format!("command_latency_us_{name}");
+            let value = self.latency.quantile_us(quantile).to_string();
+            add("Stats", &name, value, Some("gauge"));
         }
         add("Stats", "pubsub_channels", self.channels.channels.len().to_string(), Some("gauge"));
         add("Stats", "pubsub_patterns", self.channels.patterns.len().to_string(), Some("gauge"));

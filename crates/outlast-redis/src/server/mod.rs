@@ -17,12 +17,16 @@ mod describe;
 mod group;
 mod info;
 mod io;
+mod latency;
 mod listen;
+mod notify;
 mod options;
+mod pause;
 mod pubsub;
 mod scripts;
 mod session;
 mod state;
+mod streams;
 mod ticks;
 
 use std::sync::Arc;
@@ -76,7 +80,7 @@ impl Bound {
     /// [`ServeError`].
     pub fn serve(self, pool: Arc<FilePool>) -> Result<Server, ServeError> {
         let Self { poll, listeners, options } = self;
-        let root = pool.lane()?.run(|tx| Root::open(tx))?;
+        let root = pool.lane()?.run(|tx| Root::open_whole(tx))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let stopper = Stopper { is_asked: Arc::default(), waker };
         let registry = poll.registry().try_clone()?;
@@ -143,6 +147,7 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
             self.state.read_clock();
+            let (began, commands) = (std::time::Instant::now(), self.state.counts.commands);
             for event in &events {
                 match event.token() {
                     WAKER => {}
@@ -167,6 +172,8 @@ impl Server {
             // Replies leave behind the sync of all that they speak of.
             lane.sync()?;
             self.state.flush_replies();
+            let ran = self.state.counts.commands.saturating_sub(commands);
+            self.state.latency.record(began.elapsed(), ran);
         }
     }
 }

@@ -248,7 +248,7 @@ impl State {
         may_block: bool,
     ) -> Result<(), Abort> {
         match run {
-            SessionRun::BlockingPop | SessionRun::BlockingMove => {
+            SessionRun::BlockingPop | SessionRun::BlockingMove | SessionRun::StreamRead => {
                 return self.pop_or_block(tx, slot, args, may_block);
             }
             SessionRun::Info => {
@@ -560,6 +560,7 @@ impl State {
                     return self.say(slot, |out| out.error(&what));
                 }
             }
+            self.apply_parameters();
             self.say(slot, Reply::ok);
         } else if is(sub, "RESETSTAT") {
             self.counts = Default::default();
@@ -595,6 +596,8 @@ impl State {
         let mut ctx =
             Ctx { keys: self.keys(tx, database), args, out: &mut reply, string_bytes_max };
         let outcome = try_now(&mut ctx, now);
+        let name = commands::find(args.at(0)).map_or("", |command| command.name);
+        commands::events::settle(ctx.keys.changes, name, args);
         let (mut blocks, mut failure) = (None, None);
         match outcome {
             Ok(None) => {}
@@ -695,6 +698,9 @@ fn try_now(ctx: &mut Ctx<'_>, now: u64) -> Result<Option<Blocked>, Fail> {
     let args = ctx.args;
     let last = args.len() - 1;
     let database = ctx.keys.database;
+    if is(name, "XREAD") || is(name, "XREADGROUP") {
+        return super::streams::try_now(ctx, now);
+    }
     let (keys, wish, deadline) = if is(name, "BLMOVE") || is(name, "BRPOPLPUSH") {
         let (out_of, into) = match is(name, "BLMOVE") {
             true => (Side::parse(args.at(3))?, Side::parse(args.at(4))?),

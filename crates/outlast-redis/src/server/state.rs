@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Registry;
-use outlast::{FilePool, Medium};
+use outlast::{FilePool, Medium, Space};
 use uuid::Uuid;
 
 use super::ahead::Ahead;
 use super::client::{Answers, Client, Touched};
 use super::config::Config;
+use super::latency::Latency;
+use super::notify::Notifications;
 use super::options::Options;
+use super::pause::Pause;
 use super::pubsub::Channels;
 use crate::random::Random;
 use crate::resp::Limits;
@@ -80,6 +83,12 @@ pub(super) struct State {
     /// Deadlines of those that wait.
     pub timeouts: BTreeSet<(u64, u64)>,
     pub channels: Channels,
+    pub notifications: Notifications,
+    pub pause: Option<Pause>,
+    pub latency: Latency,
+    /// How full the pool was, and when that was looked up.
+    pub space: Option<(Instant, Space)>,
+    pub space_peak_bytes: u64,
     pub scripts: Scripts,
     pub ahead: Ahead,
     /// Whether a commit waits for a device: then all commits of a round share one sync.
@@ -134,6 +143,11 @@ impl State {
             waiting: HashMap::new(),
             timeouts: BTreeSet::new(),
             channels: Channels::default(),
+            notifications: Notifications::default(),
+            pause: None,
+            latency: Latency::default(),
+            space: None,
+            space_peak_bytes: 0,
             scripts: Scripts::default(),
             ahead: Ahead::default(),
             is_paged: false,
@@ -166,10 +180,10 @@ impl State {
             return Duration::ZERO;
         }
         let tick = TICK.saturating_sub(self.last_tick.elapsed());
-        match self.timeouts.first() {
-            Some((deadline, _)) => {
-                tick.min(Duration::from_millis(deadline.saturating_sub(self.now)))
-            }
+        let resumes = self.pause.as_ref().map(|pause| pause.until);
+        match self.timeouts.first().map(|(deadline, _)| *deadline).into_iter().chain(resumes).min()
+        {
+            Some(deadline) => tick.min(Duration::from_millis(deadline.saturating_sub(self.now))),
             None => tick,
         }
     }

@@ -20,6 +20,7 @@ const FINDS_TO_GO_ON: usize = 8;
 impl State {
     pub fn tick(&mut self, lane: &mut PoolLane<'_>) -> Result<(), Abort> {
         self.end_waits();
+        self.end_pause();
         if self.may_have_garbage {
             let root = self.root;
             self.may_have_garbage = match self.run_or_free(lane, |_, tx| garbage::step(tx, &root)) {

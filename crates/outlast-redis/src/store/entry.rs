@@ -48,10 +48,12 @@ pub(crate) enum Kind {
     ZsetBlob = 7,
     /// A table of members and a sequence in the order of scores.
     ZsetTree = 8,
+    /// A stream.
+    Stream = 9,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::String,
         Self::HashBlob,
         Self::HashTable,
@@ -61,6 +63,7 @@ impl Kind {
         Self::SetTable,
         Self::ZsetBlob,
         Self::ZsetTree,
+        Self::Stream,
     ];
 
     /// The value's type, as `TYPE` names it.
@@ -71,12 +74,16 @@ impl Kind {
             Self::ListBlob | Self::ListSeq => "list",
             Self::SetBlob | Self::SetTable => "set",
             Self::ZsetBlob | Self::ZsetTree => "zset",
+            Self::Stream => "stream",
         }
     }
 
     /// Whether the value leads to other blocks.
     pub fn is_large(self) -> bool {
-        matches!(self, Self::HashTable | Self::ListSeq | Self::SetTable | Self::ZsetTree)
+        matches!(
+            self,
+            Self::HashTable | Self::ListSeq | Self::SetTable | Self::ZsetTree | Self::Stream
+        )
     }
 }
 
@@ -96,7 +103,9 @@ impl Entry {
         let next = mem.load_u64(at)?;
         let meta = mem.load_u64(at.plus(8))?;
         let kind = Kind::ALL.get((meta >> 28 & 15) as usize).copied();
-        let kind = kind.ok_or_else(|| damaged(at, "an entry of an unknown kind"))?;
+        let kind = kind.ok_or_else(|| {
+            damaged(at, "a value of a type that this version of outlast does not know")
+        })?;
         Ok(Self {
             at,
             next,

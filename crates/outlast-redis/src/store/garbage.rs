@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0  next item, 0 for none
-//! 8  1 a table of members, 2 a sequence, 3 a table of keys
+//! 8  1 a table of members, 2 a sequence, 3 a table of keys, 4 a stream, 5 a group of a stream
 //! 16 its offset
 //! ```
 
@@ -12,11 +12,14 @@ use crate::store::entry::{Entry, Kind};
 use crate::store::layout::Root;
 use crate::store::mem::{Mem, damaged};
 use crate::store::seq::Seq;
+use crate::store::stream::{Group, Stream};
 use crate::store::table::Table;
 
 const MEMBERS: u64 = 1;
 const SEQUENCE: u64 = 2;
 const KEYS: u64 = 3;
+const STREAM: u64 = 4;
+const GROUP: u64 = 5;
 /// Entries that one transaction frees.
 const STEP: usize = 32;
 
@@ -37,6 +40,7 @@ pub(crate) fn discard(mem: &mut Mem<'_>, root: &Root, entry: &Entry) -> Result<(
     let first = entry.large_at(mem, 0)?;
     match entry.kind {
         Kind::ListSeq => push(mem, root, SEQUENCE, first),
+        Kind::Stream => push(mem, root, STREAM, first),
         Kind::ZsetTree => {
             push(mem, root, MEMBERS, first)?;
             let seq = entry.large_at(mem, 1)?;
@@ -44,6 +48,16 @@ pub(crate) fn discard(mem: &mut Mem<'_>, root: &Root, entry: &Entry) -> Result<(
         }
         _ => push(mem, root, MEMBERS, first),
     }
+}
+
+/// A sequence is no longer wanted.
+pub(crate) fn discard_seq(mem: &mut Mem<'_>, root: &Root, seq: Seq) -> Result<(), Abort> {
+    push(mem, root, SEQUENCE, seq.at)
+}
+
+/// A group of a stream is no longer wanted.
+pub(crate) fn discard_group(mem: &mut Mem<'_>, root: &Root, at: PoolOffset) -> Result<(), Abort> {
+    push(mem, root, GROUP, at)
 }
 
 /// A database's table is no longer wanted.
@@ -75,7 +89,11 @@ pub(crate) fn step(mem: &mut Mem<'_>, root: &Root) -> Result<bool, Abort> {
                 if entry.kind.is_large() {
                     let second = entry.kind == Kind::ZsetTree;
                     let first = entry.large_at(mem, 0)?;
-                    let what = if entry.kind == Kind::ListSeq { SEQUENCE } else { MEMBERS };
+                    let what = match entry.kind {
+                        Kind::ListSeq => SEQUENCE,
+                        Kind::Stream => STREAM,
+                        _ => MEMBERS,
+                    };
                     large.push((what, first));
                     if second {
                         large.push((SEQUENCE, entry.large_at(mem, 1)?));
@@ -104,6 +122,8 @@ pub(crate) fn step(mem: &mut Mem<'_>, root: &Root) -> Result<bool, Abort> {
             }
             is_done
         }
+        STREAM => Stream { at }.drain(mem, STEP)?,
+        GROUP => Group { at }.drain(mem, STEP)?,
         _ => return Err(damaged(item, "an unknown thing to be freed")),
     };
     if is_done {

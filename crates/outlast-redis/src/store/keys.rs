@@ -5,7 +5,7 @@ use outlast::{Abort, PoolOffset};
 use crate::random::Random;
 use crate::store::entry::{Entry, Kind};
 use crate::store::garbage;
-use crate::store::layout::Root;
+use crate::store::layout::{DATABASES, Root};
 use crate::store::mem::Mem;
 use crate::store::size::rounded;
 use crate::store::table::{Content, Place, Table};
@@ -30,6 +30,34 @@ pub(crate) struct Changes {
     /// Lookups that found something, and that did not.
     pub hits: u64,
     pub misses: u64,
+    /// Entries that approximate trimming of streams removes together, where that was set.
+    pub stream_node_entries: Option<u64>,
+    /// Notifications are wanted: what happens is recorded, a command's name makes events of it.
+    pub notifies: bool,
+    pub facts: Vec<(usize, Vec<u8>, Fact)>,
+    pub events: Vec<Event>,
+}
+
+/// What has happened to a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fact {
+    Added,
+    Changed,
+    Removed,
+    Expired,
+    Missed,
+    /// An event beside the command's own.
+    Also(&'static str),
+}
+
+/// Something to notify clients of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Event {
+    pub database: usize,
+    pub key: Vec<u8>,
+    /// The letter of its class in `notify-keyspace-events`.
+    pub class: char,
+    pub name: &'static str,
 }
 
 /// A key's entry, with its hash.
@@ -99,8 +127,24 @@ impl Keys<'_> {
         self.mem.store_u64(at, count)
     }
 
+    fn fact(&mut self, key: &[u8], fact: Fact) {
+        if self.changes.notifies && self.database < DATABASES {
+            self.changes.facts.push((self.database, key.to_vec(), fact));
+        }
+    }
+
+    /// Notes an event beside the one of the command's name.
+    pub fn also(&mut self, key: &[u8], event: &'static str) {
+        self.fact(key, Fact::Also(event));
+    }
+
     /// Notes that a key's value has changed.
     pub fn changed(&mut self, key: &[u8]) {
+        self.fact(key, Fact::Changed);
+        self.count_change(key);
+    }
+
+    fn count_change(&mut self, key: &[u8]) {
         self.changes.count += 1;
         if self.changes.is_wanted {
             self.changes.keys.push((self.database, key.to_vec()));
@@ -153,7 +197,10 @@ impl Keys<'_> {
         let found = self.find(key)?;
         match found {
             Some(_) => self.changes.hits += 1,
-            None => self.changes.misses += 1,
+            None => {
+                self.changes.misses += 1;
+                self.fact(key, Fact::Missed);
+            }
         }
         Ok(found)
     }
@@ -161,7 +208,8 @@ impl Keys<'_> {
     /// Removes a key because its deadline has passed.
     pub fn expire(&mut self, key: &[u8], found: Found) -> Result<(), Abort> {
         self.changes.expired += 1;
-        self.remove(key, found)
+        self.fact(key, Fact::Expired);
+        self.take_out(key, found)
     }
 
     /// Gives a key a value. The large part of the value before goes, unless it is the same.
@@ -181,6 +229,7 @@ impl Keys<'_> {
                 found.hash
             }
             None => {
+                self.fact(key, Fact::Added);
                 self.count_expiring(false, content.deadline.is_some())?;
                 self.root.hasher.hash(key)
             }
@@ -291,12 +340,17 @@ impl Keys<'_> {
 
     /// Removes a key with its value.
     pub fn remove(&mut self, key: &[u8], found: Found) -> Result<(), Abort> {
+        self.fact(key, Fact::Removed);
+        self.take_out(key, found)
+    }
+
+    fn take_out(&mut self, key: &[u8], found: Found) -> Result<(), Abort> {
         let Some(table) = self.table()? else { return Ok(()) };
         self.discard(found.entry())?;
         self.count_expiring(found.entry().has_deadline, false)?;
         table.remove(self.mem, found.place)?;
         table.shrink(self.mem)?;
-        self.changed(key);
+        self.count_change(key);
         Ok(())
     }
 
@@ -312,7 +366,8 @@ impl Keys<'_> {
         self.count_expiring(found.entry().has_deadline, false)?;
         table.remove(self.mem, found.place)?;
         table.shrink(self.mem)?;
-        self.changed(key);
+        self.fact(key, Fact::Removed);
+        self.count_change(key);
         Ok(())
     }
 

@@ -4,6 +4,9 @@
 //! 0   "OLREDIS" and the version of this format
 //! 8   secret of the hash, two words
 //! 24  first of the list of what is to be freed, 0 for none
+//! 32  the database of an import: its table, 0 for none; keys with a deadline
+//! 48  features: a bit for each kind of content that older versions do not know
+//! 56  an import that has not ended (1)
 //! 64  for each database: its table, 0 for none; keys with a deadline; two words unused
 //! ```
 
@@ -19,9 +22,19 @@ pub const DATABASES: usize = 16;
 const MAGIC: u64 = u64::from_le_bytes(*b"OLREDIS\x01");
 const SECRET_AT: u64 = 8;
 const GARBAGE_AT: u64 = 24;
+const IMPORT_TABLE_AT: u64 = 32;
+const FEATURES_AT: u64 = 48;
+const IMPORT_AT: u64 = 56;
 const DATABASES_AT: u64 = 64;
 const DATABASE_BYTES: u64 = 32;
 const ROOT_BYTES: u64 = DATABASES_AT + DATABASES as u64 * DATABASE_BYTES;
+
+/// The database that an import builds large values in. Clients cannot reach it.
+pub(crate) const IMPORT_DATABASE: usize = DATABASES;
+
+/// The feature that the pool has streams.
+pub(crate) const STREAMS: u64 = 1;
+const FEATURES: u64 = STREAMS;
 
 /// The root block, and what never changes of it.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +49,13 @@ impl Root {
         match mem.root()? {
             None => Self::create(mem, Uuid::new_v4().as_u64_pair()),
             Some((at, RootKind::Opaque)) if mem.load_u64(at)? == MAGIC => {
+                let features = mem.load_u64(at.plus(FEATURES_AT))?;
+                if features & !FEATURES != 0 {
+                    return Err(Abort::cancelled(format!(
+                        "a newer version of outlast wrote values into this pool of a type that this \
+                         version does not know (features {features:#x}): serve it with that version",
+                    )));
+                }
                 let secret =
                     (mem.load_u64(at.plus(SECRET_AT))?, mem.load_u64(at.plus(SECRET_AT + 8))?);
                 Ok(Self { at, hasher: Hasher { secret } })
@@ -43,6 +63,17 @@ impl Root {
             Some(_) => Err(Abort::cancelled(
                 "the pool holds something else than a database of `outlast serve`: \
                  name a new file, or one that the command made",
+            )),
+        }
+    }
+
+    /// As [`open`](Self::open), where a pool is refused into which an import has not ended.
+    pub fn open_whole(mem: &mut Mem<'_>) -> Result<Self, Abort> {
+        let root = Self::open(mem)?;
+        match root.is_importing(mem)? {
+            false => Ok(root),
+            true => Err(Abort::cancelled(
+                "an import into this pool has not ended: import again, or remove the pool",
             )),
         }
     }
@@ -58,8 +89,30 @@ impl Root {
         Ok(Self { at, hasher: Hasher { secret } })
     }
 
+    /// Notes that the pool has a kind of content that older versions do not know.
+    pub fn note_feature(&self, mem: &mut Mem<'_>, feature: u64) -> Result<(), Abort> {
+        let at = self.at.plus(FEATURES_AT);
+        let features = mem.load_u64(at)?;
+        match features & feature {
+            0 => mem.store_u64(at, features | feature),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an import has begun that has not ended.
+    pub fn is_importing(&self, mem: &mut Mem<'_>) -> Result<bool, Abort> {
+        Ok(mem.load_u64(self.at.plus(IMPORT_AT))? != 0)
+    }
+
+    pub fn set_importing(&self, mem: &mut Mem<'_>, is_importing: bool) -> Result<(), Abort> {
+        mem.store_u64(self.at.plus(IMPORT_AT), is_importing.into())
+    }
+
     /// The word with a database's table.
     pub fn table_at(&self, database: usize) -> PoolOffset {
+        if database == IMPORT_DATABASE {
+            return self.at.plus(IMPORT_TABLE_AT);
+        }
         self.at.plus(DATABASES_AT + database as u64 * DATABASE_BYTES)
     }
 

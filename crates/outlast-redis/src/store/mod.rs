@@ -16,9 +16,10 @@ pub(crate) mod list;
 pub(crate) mod mem;
 pub(crate) mod seq;
 mod size;
+pub(crate) mod stream;
 pub(crate) mod table;
 pub(crate) mod zset;
 
-pub(crate) use keys::{Changes, Found, Keys};
+pub(crate) use keys::{Changes, Event, Fact, Found, Keys};
 pub use layout::DATABASES;
-pub(crate) use layout::Root;
+pub(crate) use layout::{IMPORT_DATABASE, Root};

@@ -114,6 +114,18 @@ fn resolve(mem: &mut Mem<'_>, stored: Stored<'_>) -> Result<Vec<u8>, Abort> {
     }
 }
 
+/// Up to `wanted` bytes of an item that is stored.
+fn resolve_start(mem: &mut Mem<'_>, stored: Stored<'_>, wanted: usize) -> Result<Vec<u8>, Abort> {
+    match stored {
+        [LONG, rest @ ..] => {
+            let (len, at) = long_parts(rest);
+            load_vec(mem, at, len.min(wanted))
+        }
+        [_, item @ ..] => Ok(item[..item.len().min(wanted)].to_vec()),
+        [] => Ok(Vec::new()),
+    }
+}
+
 fn long_parts(rest: &[u8]) -> (usize, PoolOffset) {
     let len = rest.get(..4).and_then(|len| len.try_into().ok()).map_or(0, u32::from_le_bytes);
     let at = rest.get(4..12).and_then(|at| at.try_into().ok()).map_or(0, u64::from_le_bytes);
@@ -231,7 +243,7 @@ impl Seq {
     /// Puts an item before the one of that index.
     pub fn insert(self, mem: &mut Mem<'_>, index: u64, item: &[u8]) -> Result<(), Abort> {
         let (root, levels, len) = (self.root(mem)?, self.levels(mem)?, self.len(mem)?);
-        let bound = if self.is_sorted(mem)? { bound_of(item) } else { 0 };
+        let bound = if self.is_sorted(mem)? { Some(bound_of(item)) } else { None };
         let stored = to_stored(mem, item)?;
         let is_last = index == len;
         let new = insert_below(mem, root, levels, index, &stored, bound, is_last)?;
@@ -315,7 +327,7 @@ impl Seq {
                     Ordering::Less => true,
                     Ordering::Greater => false,
                     Ordering::Equal => {
-                        let first = first_below(mem, child.at, levels - 1)?;
+                        let first = first_below(mem, child.at, levels - 1, wanted.len() + 1)?;
                         is_before(first.as_slice().cmp(wanted))
                     }
                 };
@@ -329,13 +341,45 @@ impl Seq {
         let mut at = 0;
         for _ in 0..leaf.items {
             let stored = leaf.stored(at);
-            if !is_before(resolve(mem, stored)?.as_slice().cmp(wanted)) {
+            // One byte more than is wanted decides the order.
+            let start = resolve_start(mem, stored, wanted.len() + 1)?;
+            if !is_before(start.as_slice().cmp(wanted)) {
                 break;
             }
             at += stored.len();
             before += 1;
         }
         Ok(before)
+    }
+
+    /// Removes up to `count` items from the front. `true` when none is left.
+    pub fn drain(self, mem: &mut Mem<'_>, count: u64) -> Result<bool, Abort> {
+        let count = self.len(mem)?.min(count);
+        for _ in 0..count {
+            self.remove(mem, 0)?;
+        }
+        Ok(self.len(mem)? == 0)
+    }
+
+    /// Cuts the first `count` items off, fewer than there are: they are the sequence that is returned.
+    pub fn cut_front(self, mem: &mut Mem<'_>, count: u64) -> Result<Self, Abort> {
+        let (root, levels, len) = (self.root(mem)?, self.levels(mem)?, self.len(mem)?);
+        if count >= len {
+            return Err(damaged(self.at, "a sequence shorter than it should be"));
+        }
+        let is_sorted = self.is_sorted(mem)?;
+        let front = match cut_below(mem, root, levels, count)? {
+            Some(front) => front,
+            None => return Self::create(mem, is_sorted),
+        };
+        self.set_len(mem, len - count)?;
+        let at = mem.alloc(32, BlockKind::General)?;
+        for (index, word) in
+            [front.at.0, front.items, levels, u64::from(is_sorted)].into_iter().enumerate()
+        {
+            mem.store_u64(at.plus(index as u64 * 8), word)?;
+        }
+        Ok(Self { at })
     }
 
     /// Frees a sequence without items.
@@ -346,22 +390,28 @@ impl Seq {
     }
 }
 
-/// The first item below a node.
-fn first_below(mem: &mut Mem<'_>, mut node: PoolOffset, levels: u64) -> Result<Vec<u8>, Abort> {
+/// Up to `len` bytes of the first item below a node.
+fn first_below(
+    mem: &mut Mem<'_>,
+    mut node: PoolOffset,
+    levels: u64,
+    len: usize,
+) -> Result<Vec<u8>, Abort> {
     for _ in 0..levels {
         node = PoolOffset(mem.load_u64(node.plus(HEAD_BYTES as u64))?);
     }
     let leaf = Leaf::load(mem, node)?;
-    resolve(mem, leaf.stored(0))
+    resolve_start(mem, leaf.stored(0), len)
 }
 
 /// The child for an insertion before an index, and the index there.
-fn child_for(children: &[Child], index: u64, bound: u64) -> (usize, u64) {
+fn child_for(children: &[Child], index: u64, bound: Option<u64>) -> (usize, u64) {
     let mut index = index;
     for (number, child) in children.iter().enumerate() {
         let next = children.get(number + 1);
         // SEQ-1: where two children meet, the bound decides.
-        let goes_right = index == child.items && next.is_some_and(|next| bound > next.bound);
+        let goes_right = index == child.items
+            && next.is_some_and(|next| bound.is_some_and(|bound| bound > next.bound));
         if index <= child.items && !goes_right || next.is_none() {
             return (number, index);
         }
@@ -377,7 +427,7 @@ fn insert_below(
     levels: u64,
     index: u64,
     stored: Stored<'_>,
-    bound: u64,
+    bound: Option<u64>,
     is_last: bool,
 ) -> Result<Option<Child>, Abort> {
     if levels == 0 {
@@ -409,7 +459,7 @@ fn insert_in_leaf(
     node: PoolOffset,
     index: usize,
     stored: Stored<'_>,
-    bound: u64,
+    bound: Option<u64>,
     is_last: bool,
 ) -> Result<Option<Child>, Abort> {
     let mut leaf = Leaf::load(mem, node)?;
@@ -437,8 +487,8 @@ fn insert_in_leaf(
     let first = resolve(mem, &right[..stored_bytes(&right)])?;
     leaf.store(mem)?;
     let at = Leaf::create(mem, right_items, &right)?;
-    // A sequence that is not sorted gives 0.
-    let right_bound = if bound == 0 { 0 } else { bound_of(&first) };
+    // A sequence that is not sorted has no bounds.
+    let right_bound = if bound.is_some() { bound_of(&first) } else { 0 };
     Ok(Some(Child { at, items: right_items as u64, bound: right_bound }))
 }
 
@@ -481,6 +531,43 @@ fn remove_below(
     }
     store_children(mem, node, &old, &children)?;
     Ok((stored, false))
+}
+
+/// Takes the first `count` items, fewer than there are, out of a node: they become a node of the same
+/// level.
+fn cut_below(
+    mem: &mut Mem<'_>,
+    node: PoolOffset,
+    levels: u64,
+    count: u64,
+) -> Result<Option<Child>, Abort> {
+    if count == 0 {
+        return Ok(None);
+    }
+    if levels == 0 {
+        let mut leaf = Leaf::load(mem, node)?;
+        let at = leaf.place(count as usize);
+        let front: Vec<u8> = leaf.bytes.drain(..at).collect();
+        leaf.items = leaf.items.saturating_sub(count as usize);
+        leaf.store(mem)?;
+        let at = Leaf::create(mem, count as usize, &front)?;
+        return Ok(Some(Child { at, items: count, bound: 0 }));
+    }
+    let old = load_children(mem, node)?;
+    let (mut number, mut left) = (0, count);
+    while left >= old[number].items && number + 1 < old.len() {
+        left -= old[number].items;
+        number += 1;
+    }
+    let mut front = old[..number].to_vec();
+    let mut rest = old[number..].to_vec();
+    if let Some(part) = cut_below(mem, rest[0].at, levels - 1, left)? {
+        rest[0].items = rest[0].items.saturating_sub(left);
+        front.push(Child { bound: rest[0].bound, ..part });
+    }
+    store_children(mem, node, &old, &rest)?;
+    let at = new_inner(mem, &front)?;
+    Ok(Some(Child { at, items: count, bound: 0 }))
 }
 
 /// Joins a lean leaf with its right neighbour.

@@ -457,6 +457,30 @@ impl Table {
         Ok(gone)
     }
 
+    /// Shows an entry, the one that [`drain`](Self::drain) takes out next, if there is one.
+    pub fn peek(
+        self,
+        mem: &mut Mem<'_>,
+        show: &mut dyn FnMut(&mut Mem<'_>, Entry) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let mut buckets = self.buckets(mem)?;
+        loop {
+            let is_first = buckets == FIRST;
+            for bucket in (buckets - 1..buckets).chain(0..if is_first { FIRST } else { 0 }) {
+                let slot = self.slot(mem, bucket)?;
+                if let Some(at) = entry::pointer(mem.load_u64(slot)?) {
+                    let entry = Entry::load(mem, at)?;
+                    return show(mem, entry);
+                }
+            }
+            if is_first {
+                return Ok(());
+            }
+            buckets -= 1;
+            self.drop_bucket(mem, buckets)?;
+        }
+    }
+
     /// Frees the blocks of a table without entries.
     pub fn free_empty(self, mem: &mut Mem<'_>) -> Result<(), Abort> {
         let mut buckets = self.buckets(mem)?;

@@ -106,6 +106,24 @@ impl Client {
         })
     }
 
+    /// The bytes that words are answered with.
+    pub fn ask_bytes(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        self.send_words(words).expect("the server listens");
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("the server answers");
+        let len: usize = line[1..].trim_end().parse().unwrap_or_else(|_| panic!("{line}"));
+        let mut bytes = vec![0; len + 2];
+        self.stream.read_exact(&mut bytes).expect("the server answers");
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// What words are answered with.
+    pub fn ask_words(&mut self, words: &[&[u8]]) -> Answer {
+        self.send_words(words).expect("the server listens");
+        self.answer().expect("the server answers")
+    }
+
     pub fn ask(&mut self, line: &str) -> Answer {
         self.send(line).expect("the server listens");
         self.answer().expect("the server answers")

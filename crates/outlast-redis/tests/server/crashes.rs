@@ -59,6 +59,7 @@ fn contents(engine: &mut Engine, tx: &mut dyn outlast::Transact) -> Result<Strin
             b"hash" => sorted(engine, tx, &[b"HGETALL", key], 2)?,
             b"list" => engine.run(tx, &[b"LRANGE", key, b"0", b"-1"])?,
             b"set" => sorted(engine, tx, &[b"SMEMBERS", key], 1)?,
+            b"stream" => engine.run(tx, &[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"])?,
             _ => engine.run(tx, &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])?,
         };
         let deadline = engine.run(tx, &[b"PEXPIRETIME", key])?;
@@ -221,7 +222,7 @@ fn command(random: &mut Random) -> String {
     let (k, n, m) = (random.below(3), random.below(40), random.below(40));
     let long = "x".repeat(if random.below(6) == 0 { 700 } else { random.below(40) as usize });
     let many = |f: &dyn Fn(u64) -> String| -> String { (n..n + 1 + m / 2).map(f).collect() };
-    match random.below(34) {
+    match random.below(44) {
         0 => format!("SET s{k} {n}{long}"),
         1 => format!("SETRANGE s{k} {m} y{long}"),
         2 => format!("APPEND s{k} {n}{long}"),
@@ -255,9 +256,28 @@ fn command(random: &mut Random) -> String {
             let keys = format!("4 n{k} l{k} h{k} z{k}");
             format!("EVAL {} {keys} {n}{long}", script([COUNTS, FAILS, MOVES][m as usize % 3]))
         }
+        33 | 34 => format!("XADD x{k} * f{n} v{long} g {m}"),
+        35 => format!("XADD x{k} MAXLEN {} * f{n} v{long}", m / 2),
+        36 => format!("XTRIM x{k} MAXLEN {}", n / 4),
+        37 => format!("XDEL x{k} 0-{n} 0-{m}"),
+        38 => format!("XACK x{k} g 0-{n} 0-{m}"),
+        39 | 40 => format!("EVAL {} 1 x{k} c{} {}", script(DELIVERS), m % 3, 1 + n / 4),
+        41 => format!("EVAL {} 1 x{k} c{}", script(CLAIMS), m % 3),
+        42 => format!("COPY x{k} x{} REPLACE", (k + 1) % 3),
         _ => "free".to_owned(),
     }
 }
+
+/// Its key is a stream, which gets entries and a group that is given some.
+const DELIVERS: &str = "redis.pcall('xgroup', 'create', KEYS[1], 'g', '0', 'mkstream') --[[cut]]
+    for i = 1, ARGV[2] do redis.call('xadd', KEYS[1], '*', 'field', i) end
+    redis.call('xreadgroup', 'group', 'g', ARGV[1], 'count', ARGV[2], 'streams', KEYS[1], '>')";
+
+/// What another consumer was given changes hands, or the group goes.
+const CLAIMS: &str =
+    "redis.pcall('xautoclaim', KEYS[1], 'g', ARGV[1], 0, '-', 'count', 5) --[[cut]]
+    redis.pcall('xgroup', 'delconsumer', KEYS[1], 'g', 'c0')
+    if ARGV[1] == 'c2' then redis.pcall('xgroup', 'destroy', KEYS[1], 'g') end";
 
 /// Its keys are a counter, a list, a hash and a sorted set.
 const COUNTS: &str = "redis.call('incr', KEYS[1]) --[[cut]]
@@ -380,6 +400,28 @@ fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
             &keys[12..].join("; "),
             &format!("DEL{gone}"),
             "SWAPDB 0 1",
+        ]),
+    );
+}
+
+#[test]
+fn streams_and_groups_survive_crashes() {
+    let long = "v".repeat(200);
+    let many: Vec<String> = (0..24).map(|index| format!("XADD x * field{index} v")).collect();
+    crash_all(
+        "streams",
+        &steps(&[
+            "XGROUP CREATE x g 0 MKSTREAM; XADD x * a 1",
+            &format!("XADD x * b 2 c 3; XADD x * d {long}"),
+            "XREADGROUP GROUP g one COUNT 2 STREAMS x >",
+            "XACK x g 0-1; XCLAIM x g two 0 0-2",
+            &many.join("; "),
+            "XREADGROUP GROUP g one COUNT 20 STREAMS x >; XDEL x 0-4",
+            "XTRIM x MAXLEN 3",
+            "COPY x y; XGROUP DESTROY x g",
+            "DEL x; XGROUP DELCONSUMER y g one",
+            "FLUSHALL",
+            "free",
         ]),
     );
 }

@@ -72,9 +72,15 @@ const PAIR: &str = "redis.call('set',KEYS[1],ARGV[1])\
     for\ti=1,100\tdo\tredis.call('hset','numbers',i,ARGV[1])end\t\
     redis.call('set',KEYS[2],ARGV[1])";
 
-/// Writes until the connection ends. Each step stores its number in a counter, two pairs, a list, a hash
-/// and a sorted set; `acked` is the last step that was answered.
+/// Writes until the connection ends. Each step stores its number in a counter, two pairs, a list, a hash,
+/// a sorted set and a stream, whose group delivers and acknowledges it; `acked` is the last step that was answered.
 fn write(mut client: Client, name: &str, first: i64, acked: &AtomicI64) {
+    // In later rounds it is there.
+    if client.send(&format!("XGROUP CREATE {name}:stream g 0 MKSTREAM")).is_err()
+        || client.answer().is_err()
+    {
+        return;
+    }
     for step in first.. {
         let commands = [
             format!("SET {name}:n {step}"),
@@ -86,6 +92,9 @@ fn write(mut client: Client, name: &str, first: i64, acked: &AtomicI64) {
             format!("SET {name}:b {step}"),
             "EXEC".to_owned(),
             format!("EVAL {PAIR} 2 {name}:c {name}:d {step}"),
+            format!("XADD {name}:stream {step}-0 n {step}"),
+            format!("XREADGROUP GROUP g consumer COUNT 1 STREAMS {name}:stream >"),
+            format!("XACK {name}:stream g {step}-0"),
         ];
         for command in &commands {
             if client.send(command).is_err() {
@@ -133,7 +142,19 @@ fn judge(client: &mut Client, name: &str, acked: i64) -> i64 {
         (number(client, &format!("GET {name}:c")), number(client, &format!("GET {name}:d")));
     assert_eq!(c, d, "{name}: a script in part");
     assert!(c == acked || c == acked + 1 && c <= a, "{name}: a script of {c} after {acked}");
+    let added = number(client, &format!("XLEN {name}:stream"));
+    assert!(added == acked || added == acked + 1 && added <= c, "{name}: a stream of {added}");
+    let pending = match client.ask(&format!("XPENDING {name}:stream g")) {
+        Answer::List(parts) => parts[0] == Answer::Int(1),
+        _ => false,
+    };
+    assert!(!pending || added > acked, "{name}: an acknowledgement of {acked} is lost");
     // The next round begins where all of them agree.
+    if added < n {
+        client.ask(&format!("XADD {name}:stream {n}-0 n {n}"));
+    }
+    client.ask(&format!("XREADGROUP GROUP g consumer COUNT 1 STREAMS {name}:stream >"));
+    client.ask(&format!("XACK {name}:stream g {n}-0"));
     if len < n {
         client.ask(&format!("RPUSH {name}:list {n}"));
     }

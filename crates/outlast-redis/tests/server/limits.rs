@@ -366,3 +366,27 @@ fn a_round_has_one_sync() {
     stopper.stop();
     thread.join().unwrap().unwrap();
 }
+
+/// `INFO` tells how full the pool is, and figures follow what clients store.
+#[test]
+fn figures_of_the_pool_follow_its_contents() {
+    let server = Served::new();
+    let mut client = server.client();
+    let figure = |client: &mut crate::client::Client, name: &str| -> u64 {
+        let Answer::Bulk(text) = client.ask("INFO") else { panic!("a text") };
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no {name}")).trim().parse().expect("a number")
+    };
+    let before = figure(&mut client, "used_memory");
+    let free = figure(&mut client, "pool_free_bytes");
+    assert!(figure(&mut client, "pool_largest_free_bytes") <= free);
+    assert!(figure(&mut client, "pool_log_bytes") > 0);
+    let value = "x".repeat(4 << 20);
+    client.send_words(&[b"SET", b"k", value.as_bytes()]).unwrap();
+    client.answer().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let after = figure(&mut client, "used_memory");
+    assert!(after >= before + (4 << 20), "{before} {after}");
+    assert!(figure(&mut client, "pool_free_bytes") + (4 << 20) <= free);
+    assert!(figure(&mut client, "command_latency_us_max") > 0);
+}

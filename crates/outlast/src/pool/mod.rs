@@ -20,6 +20,7 @@ mod reader;
 mod ring;
 mod running;
 mod shared;
+mod space;
 
 pub(crate) use check::Tell;
 pub use check::{CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findings};
@@ -37,6 +38,7 @@ pub(crate) use open::{parse_root, root_word};
 pub use reader::Reader;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
+pub use space::Space;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
