@@ -15,7 +15,7 @@ const HEADER_BYTES: usize = 28;
 /// Capacity that is kept from transaction to transaction.
 const CAPACITY_KEPT: usize = 4 << 20;
 
-/// A journal is kept as it is up to so many bytes: to copy a page takes less time than to compare it.
+/// Bytes up to which a journal is kept as it is: to copy a page takes less time than to compare it.
 const COPIED_BYTES: usize = 256 << 10;
 
 /// The smallest page of SQLite.
@@ -252,7 +252,8 @@ mod tests {
                 let (at, bytes) = match random.below(8) {
                     0 => {
                         let all = shadow.len() as u64;
-                        let len = all - random.below(6_000).min(all - COPIED_BYTES as u64) + random.below(40);
+                        let len = all - random.below(6_000).min(all - COPIED_BYTES as u64)
+                            + random.below(40);
                         journal.set_len(len, load);
                         shadow.resize(len as usize, 0);
                         continue;

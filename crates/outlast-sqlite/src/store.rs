@@ -407,7 +407,8 @@ impl Store {
         Ok(())
     }
 
-    /// One transaction of [`spill`](Self::spill): some extents, and how they are to be noted. `None` when all is done.
+    /// One transaction of [`spill`](Self::spill): the extents that it stores, for [`Changes::spill`]. `None` when no granule
+    /// is left.
     pub(crate) fn spill_some<T: Transact>(
         &self,
         tx: &mut T,
@@ -482,7 +483,7 @@ impl Store {
         Ok(copy)
     }
 
-    /// Frees what a transaction has spilled that did not commit: one list after the other, since there may be any number.
+    /// Frees the extents of a transaction that did not commit: one list after the other, since there may be any number.
     ///
     /// # Errors
     /// [`Abort`]; what is left is freed at the next opening.

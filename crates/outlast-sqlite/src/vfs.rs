@@ -31,10 +31,14 @@ struct Registered {
     below: Below,
 }
 
+/// `xOpen`.
+type OpenFunction =
+    unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int;
+
 /// Functions of the default VFS.
 #[derive(Clone, Copy)]
 struct Below {
-    open: unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int,
+    open: OpenFunction,
     delete: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int) -> c_int,
     access: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_int) -> c_int,
 }
@@ -51,7 +55,7 @@ static HOOKED: AtomicPtr<Hooked> = AtomicPtr::new(null_mut());
 /// Held while a VFS is hooked.
 static HOOKING: Mutex<()> = Mutex::new(());
 
-/// What the default VFS is, below whatever hook it has.
+/// The functions of a VFS, below the hook that it may have.
 ///
 /// # Safety
 /// - `vfs` is registered.
@@ -164,6 +168,16 @@ unsafe fn register(
                 return code;
             }
         }
+        // SAFETY: it is registered.
+        let is_other = |vfs: *mut Vfs| !std::ptr::fn_addr_eq(unsafe { (*vfs).open }, OPEN);
+        if is_default && !registered.is_null() && is_other(registered) {
+            // Another copy of this library was loaded. It has the pools of the process; two hooks would share none.
+            // SAFETY: it is registered.
+            return match unsafe { (api.vfs_register)(registered, 1) } {
+                ffi::OK => ffi::OK_LOAD_PERMANENTLY,
+                code => code,
+            };
+        }
         if is_default && default != registered {
             // SAFETY: it is registered, and SQLite's own ones stay.
             unsafe { hook(api, default) };
@@ -218,6 +232,9 @@ unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
     // SAFETY: the caller's.
     unsafe { CStr::from_ptr(name) }.to_bytes()
 }
+
+/// Its address tells this copy of the library from another one.
+const OPEN: OpenFunction = open;
 
 unsafe extern "C" fn open(
     vfs: *mut Vfs,
