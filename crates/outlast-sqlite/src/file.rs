@@ -111,7 +111,7 @@ impl Connection {
     ///
     /// # Errors
     /// SQLite's code.
-    fn to_write(&mut self) -> Result<&Arc<Database>, c_int> {
+    fn writable(&mut self) -> Result<&Arc<Database>, c_int> {
         if !self.can_write {
             return Err(ffi::READONLY);
         }
@@ -300,7 +300,7 @@ unsafe extern "C" fn database_write(
         let (connection, bytes) = unsafe {
             (connection(file), std::slice::from_raw_parts(from.cast::<u8>(), len.max(0) as usize))
         };
-        let database = match connection.to_write() {
+        let database = match connection.writable() {
             Ok(database) => database,
             Err(code) => return code,
         };
@@ -316,7 +316,7 @@ unsafe extern "C" fn database_truncate(file: *mut File, len: i64) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
-        let database = match connection.to_write() {
+        let database = match connection.writable() {
             Ok(database) => database,
             Err(code) => return code,
         };

@@ -77,6 +77,9 @@ pub struct Next {
     spilled: u64,
 }
 
+/// How a transaction that spills changes the tables, and the extents that it stores.
+pub(crate) type Spill = (Next, Vec<(u64, Spilled)>);
+
 /// Bytes to be stored over others.
 struct Difference {
     at: PoolOffset,
@@ -414,7 +417,7 @@ impl Store {
         tx: &mut T,
         changes: &Changes,
         scratch: &mut Scratch,
-    ) -> Result<Option<(Next, Vec<(u64, Spilled)>)>, Abort> {
+    ) -> Result<Option<Spill>, Abort> {
         let Some(lens) = changes.lens() else { return Ok(None) };
         changes.numbers(&mut scratch.numbers);
         scratch.numbers.iter_mut().for_each(|number| *number /= GRANULES);
