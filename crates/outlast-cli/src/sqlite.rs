@@ -67,8 +67,8 @@ pub struct BenchArgs {
     /// Persistence domain of the pools; detected if not given.
     #[arg(long)]
     domain: Option<Domain>,
-    /// Works, with commas between: update (one row of some gets a new value), ycsb-a (half reads, half updates of
-    /// one field in ten), tpcc (one warehouse).
+    /// Works, with commas between: update (one row of some gets a new value), insert (a row is added), batch (a
+    /// thousand rows are), ycsb-a (half reads, half updates of one field in ten), tpcc (one warehouse).
     #[arg(long, value_delimiter = ',', default_values = Work::ALL.map(Work::name))]
     work: Vec<Work>,
     /// Schemes of the pools, with commas between; the first two are measured with exclusive locking, too.
@@ -78,13 +78,13 @@ pub struct BenchArgs {
         default_value = "redo,swift,undo,undo-archapt,redo-archapt"
     )]
     scheme: Vec<Scheme>,
-    /// Rows of the table, of 1 KiB each; tpcc has its own.
+    /// Rows of the table, of 1 KiB each; tpcc has its own, and insert and batch begin with none.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rows: u64,
     /// Rounds in which every subject has a turn.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     rounds: u16,
-    /// Transactions of a turn.
+    /// Transactions of a turn; of batch one in twenty.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     turn: u32,
 }

@@ -288,3 +288,55 @@ fn a_name_in_a_source_is_a_word_of_it() {
     let words: Vec<&str> = words(source).filter(|word| !word.is_empty()).collect();
     assert_eq!(words, ["let", "a", "redo-clwb:ring", "of", "fwb"]);
 }
+
+/// Hosts of package registries, in two halves so that this file does not name them.
+const REGISTRIES: &[(&str, &str)] = &[
+    ("debian", ".org"),
+    ("ubuntu", ".com"),
+    ("crates", ".io"),
+    ("static.rust-lang", ".org"),
+    ("pypi", ".org"),
+    ("pythonhosted", ".org"),
+    ("npmjs", ".org"),
+    ("proxy.golang", ".org"),
+    ("repo.maven.apache", ".org"),
+    ("rubygems", ".org"),
+];
+
+fn registry_in(line: &str) -> Option<String> {
+    let hosts = REGISTRIES.iter().map(|(name, domain)| format!("{name}{domain}"));
+    { hosts }.find(|host| line.contains(host.as_str()))
+}
+
+/// Lines below a folder that name the host of a registry.
+fn registries_below(folder: &Path, found: &mut Vec<String>) {
+    // Cargo writes the lock file; the others hold no sources.
+    const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "Cargo.lock"];
+    for entry in std::fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry of it").path();
+        if path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|out| name == *out)) {
+            continue;
+        }
+        if path.is_dir() {
+            registries_below(&path, found);
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            let named = text.lines().filter_map(registry_in);
+            found.extend(named.map(|host| format!("{} names {host}", path.display())));
+        }
+    }
+}
+
+/// Programs and packages come from the sources that the system has configured.
+#[test]
+fn no_registry_is_named() {
+    let mut found = Vec::new();
+    registries_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut found);
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn the_name_of_a_registry_is_found() {
+    let (name, domain) = REGISTRIES[0];
+    assert!(registry_in(&format!("deb-src http://deb.{name}{domain}/x main")).is_some());
+    assert!(registry_in("the Debian package of SQLite").is_none());
+}

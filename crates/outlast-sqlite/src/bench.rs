@@ -24,6 +24,10 @@ mod ycsb;
 pub enum Work {
     /// One row of some gets a new value.
     Update,
+    /// A row is added.
+    Insert,
+    /// A thousand rows are added.
+    Batch,
     /// YCSB's mix A: half reads of a row, half updates of one of its ten fields, by Zipf's law.
     YcsbA,
     /// TPC-C's five transactions, one warehouse, without thinking or keying.
@@ -32,12 +36,14 @@ pub enum Work {
 
 impl Work {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Update, Self::YcsbA, Self::Tpcc];
+    pub const ALL: [Self; 5] = [Self::Update, Self::Insert, Self::Batch, Self::YcsbA, Self::Tpcc];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Batch => "batch",
             Self::YcsbA => "ycsb-a",
             Self::Tpcc => "tpcc",
         }
@@ -69,13 +75,13 @@ impl FromStr for Work {
 pub struct Plan {
     /// Where the databases are made; they are removed afterwards.
     pub directory: PathBuf,
-    /// Rows of the table, for [`Work::Update`] and [`Work::YcsbA`].
+    /// Rows of the table before, for [`Work::Update`] and [`Work::YcsbA`].
     pub rows: u64,
-    /// Bytes of a row's value; YCSB has ten fields of a tenth.
+    /// Bytes of a row's value; YCSB has ten fields of a tenth, and rows that are added have a tenth.
     pub value_bytes: usize,
     /// The tables of [`Work::Tpcc`].
     pub shape: Shape,
-    /// Transactions of a turn.
+    /// Transactions of a turn; of [`Work::Batch`] one in twenty.
     pub turn: usize,
     /// Turns of each subject.
     pub rounds: usize,
@@ -161,6 +167,7 @@ pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subj
         own("delete", "pragma synchronous=full; pragma journal_mode=delete"),
         own("persist", "pragma synchronous=full; pragma journal_mode=persist"),
         own(WAL, "pragma synchronous=full; pragma journal_mode=wal"),
+        own("wal normal", "pragma synchronous=normal; pragma journal_mode=wal"),
         own(
             "wal exclusive",
             "pragma synchronous=full; pragma locking_mode=exclusive; pragma journal_mode=wal",
@@ -292,6 +299,9 @@ pub fn measure(
     for (subject, client) in subjects.iter().zip(&clients) {
         let wrong = match work {
             Work::Tpcc => tpcc::inconsistency(client).map_err(told_of(&subject.name))?,
+            Work::Insert | Work::Batch => {
+                ycsb::missing_rows(client).map_err(told_of(&subject.name))?
+            }
             Work::Update | Work::YcsbA => None,
         };
         if let Some(what) = wrong {
@@ -338,7 +348,8 @@ fn load(sqlite: &Sqlite, plan: &Plan, work: Work, file: &Path) -> Result<(), Cli
     let client = sqlite.open(&format!("file:{}?vfs=unix", file.display()))?;
     client.run("pragma synchronous=off; pragma journal_mode=memory; begin")?;
     match work {
-        Work::Update => ycsb::load_values(&client, plan)?,
+        Work::Update => ycsb::load_values(&client, plan, plan.rows)?,
+        Work::Insert | Work::Batch => ycsb::load_values(&client, plan, 0)?,
         Work::YcsbA => ycsb::load_users(&client, plan)?,
         Work::Tpcc => tpcc::load(&client, &plan.shape)?,
     }
@@ -383,11 +394,17 @@ fn connect<'s>(
 fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Turn, ClientError> {
     let mut terminal: Box<dyn Terminal + '_> = match work {
         Work::Update => Box::new(ycsb::Updates::new(client, plan, round)?),
+        Work::Insert => Box::new(ycsb::Inserts::new(client, plan, round, 1)?),
+        Work::Batch => Box::new(ycsb::Inserts::new(client, plan, round, 1_000)?),
         Work::YcsbA => Box::new(ycsb::Users::new(client, plan, round)?),
         Work::Tpcc => Box::new(tpcc::Terminal::new(client, plan, round)?),
     };
-    let mut times = Vec::with_capacity(plan.turn);
-    for _ in 0..plan.turn {
+    let transactions = match work {
+        Work::Batch => (plan.turn / 20).max(1),
+        _ => plan.turn,
+    };
+    let mut times = Vec::with_capacity(transactions);
+    for _ in 0..transactions {
         terminal.draw();
         let start = Instant::now();
         terminal.run()?;

@@ -3,17 +3,25 @@
 //! A granule that is written whole over a stored one is compared at once, and the words that differ are kept. All
 //! other granules are kept whole.
 //!
+//! A transaction that has changed more than [`SPILL_BYTES`] spills: its granules go to extents of the pool that no
+//! table leads to before the commit ([`Spilled`]), and only later changes to those are kept here.
+//!
 //! * **CHANGES-1** Parts lie in what is stored and was not cut off. Nothing stores there before the transaction's
 //!   end (DATABASE-1), so they remain all that differs from it.
+//! * **CHANGES-2** Granules of spilled extents are kept whole.
 
 use std::collections::TryReserveError;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
+use outlast::PoolOffset;
 use rustc_hash::FxHashMap;
 
 use crate::differences::{Runs, STRIDE_BYTES};
-use crate::layout::GRANULE_BYTES;
+use crate::layout::{EXTENT_BYTES, GRANULE_BYTES, GRANULES};
+
+/// Bytes of changes in volatile memory from which on a transaction spills them into the pool.
+pub const SPILL_BYTES: usize = 16 << 20;
 
 /// The bytes of a granule.
 pub type Granule = [u8; GRANULE_BYTES];
@@ -24,10 +32,42 @@ const SPARES_MAX: usize = 64;
 /// Ranges of a granule that differ, at most: between two there are three equal words.
 const PARTS_MAX: usize = GRANULE_BYTES / 8 / 4 + 1;
 
+/// The content under changes. A function that loads what is stored is one, for changes that were never spilled.
+pub trait Base {
+    /// Loads what is stored of the file; bytes behind its end are zeros.
+    fn load_stored(&self, at: u64, out: &mut [u8]);
+
+    /// Loads from the pool.
+    fn load_block(&self, at: PoolOffset, out: &mut [u8]);
+}
+
+impl<F: Fn(u64, &mut [u8])> Base for F {
+    fn load_stored(&self, at: u64, out: &mut [u8]) {
+        self(at, out);
+    }
+
+    fn load_block(&self, _: PoolOffset, _: &mut [u8]) {
+        unreachable!("only a database spills, and that has a base of its own");
+    }
+}
+
+/// An extent of the pool with changes, which becomes the file's at the commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spilled {
+    /// The extent.
+    pub at: PoolOffset,
+    /// Bytes from its start that are the file's; further ones read as zeros.
+    pub used: u64,
+}
+
 /// Changes to a file, over the content that it has in the pool.
 #[derive(Default)]
 pub struct Changes {
     granules: FxHashMap<u64, Change>,
+    /// How many of them are kept whole.
+    wholes: usize,
+    /// By the extent's number.
+    spilled: FxHashMap<u64, Spilled>,
     parts: Parts,
     spares: Vec<Box<Granule>>,
     /// How long the file is to be, and how much of its stored content was never cut off; `None` where
@@ -167,10 +207,54 @@ pub(crate) fn pieces(at: u64, len: usize) -> impl Iterator<Item = Piece> {
 
 impl Changes {
     /// Changes as they were.
-    pub(crate) fn of(lens: Lens, granules: impl IntoIterator<Item = (u64, Box<Granule>)>) -> Self {
+    pub(crate) fn of(
+        lens: Lens,
+        granules: impl IntoIterator<Item = (u64, Box<Granule>)>,
+        spilled: impl IntoIterator<Item = (u64, Spilled)>,
+    ) -> Self {
         let whole = |(number, granule)| (number, Change::Whole(granule));
-        let granules = granules.into_iter().map(whole).collect();
-        Self { granules, lens: Some(lens), ..Self::default() }
+        let granules: FxHashMap<u64, Change> = granules.into_iter().map(whole).collect();
+        let (wholes, spilled) = (granules.len(), spilled.into_iter().collect());
+        Self { granules, wholes, spilled, lens: Some(lens), ..Self::default() }
+    }
+
+    /// Bytes of volatile memory that they take.
+    pub fn bytes(&self) -> usize {
+        let Parts { parts, bytes } = &self.parts;
+        let entries = self.granules.len() * size_of::<(u64, Change)>();
+        self.wholes * GRANULE_BYTES + bytes.len() + size_of_val(&parts[..]) + entries
+    }
+
+    /// The spilled extent of that number.
+    pub(crate) fn spilled(&self, index: u64) -> Option<Spilled> {
+        self.spilled.get(&index).copied()
+    }
+
+    /// All spilled extents by number, in order.
+    pub(crate) fn all_spilled(&self) -> Vec<(u64, Spilled)> {
+        let mut all: Vec<_> =
+            self.spilled.iter().map(|(index, spilled)| (*index, *spilled)).collect();
+        all.sort_unstable_by_key(|(index, _)| *index);
+        all
+    }
+
+    /// These extents hold all changes to them.
+    pub(crate) fn spill(&mut self, extents: Vec<(u64, Spilled)>) {
+        for (index, spilled) in extents {
+            self.spilled.insert(index, spilled);
+            for number in index * GRANULES..(index + 1) * GRANULES {
+                if let Some(Change::Whole(granule)) = self.granules.remove(&number) {
+                    self.wholes -= 1;
+                    if self.spares.len() < SPARES_MAX {
+                        self.spares.push(granule);
+                    }
+                }
+            }
+        }
+        if self.granules.is_empty() {
+            self.granules = FxHashMap::default();
+            self.parts.clear();
+        }
     }
 
     /// Nothing has changed.
@@ -224,6 +308,8 @@ impl Changes {
             Change::Parts(_) => None,
         });
         self.spares.extend(spares.take(SPARES_MAX));
+        self.wholes = 0;
+        self.spilled.clear();
         self.parts.clear();
         self.spares.truncate(SPARES_MAX);
         if self.granules.capacity() > 4 * SPARES_MAX {
@@ -236,8 +322,7 @@ impl Changes {
         self.lens.get_or_insert(Lens { len: stored_len, kept: stored_len })
     }
 
-    /// Writes to the file, which gets as long as that takes. `load` fills in what is stored: bytes behind
-    /// the end are zeros.
+    /// Writes to the file, which gets as long as that takes, over what is stored in `base`.
     ///
     /// # Errors
     /// When the system has no memory for it. A part may have been written.
@@ -246,39 +331,44 @@ impl Changes {
         at: u64,
         bytes: &[u8],
         stored_len: u64,
-        load: impl Fn(u64, &mut [u8]),
+        base: impl Base,
     ) -> Result<(), TryReserveError> {
         self.granules.try_reserve(bytes.len() / GRANULE_BYTES + 2)?;
         let lens = self.lens_over(stored_len);
         lens.len = lens.len.max(at + bytes.len() as u64);
         let kept = lens.kept;
-        let Self { granules, parts, spares, .. } = self;
+        let Self { granules, wholes, spilled, parts, spares, .. } = self;
         for piece in pieces(at, bytes.len()) {
             let part = &bytes[piece.done..piece.done + piece.len];
             let start = piece.number * GRANULE_BYTES as u64;
+            let below = spilled.get(&(piece.number / GRANULES));
             let granule = match granules.entry(piece.number) {
                 Entry::Occupied(entry) => {
                     let change = entry.into_mut();
                     if let Change::Parts(known) = change {
                         let mut granule = take_granule(spares)?;
-                        load_kept(start, &mut granule[..], kept, &load);
+                        load_kept(start, &mut granule[..], kept, &base);
                         parts.put(known, 0, &mut granule[..]);
                         *change = Change::Whole(granule);
+                        *wholes += 1;
                     }
                     change
                 }
                 Entry::Vacant(entry) => {
                     if let Some(whole) = part.first_chunk()
                         && start + GRANULE_BYTES as u64 <= kept
+                        && below.is_none()
                     {
                         // CHANGES-1.
-                        entry.insert(Change::Parts(parts.add(start, whole, &load)?));
+                        let load = |at, out: &mut [u8]| base.load_stored(at, out);
+                        entry.insert(Change::Parts(parts.add(start, whole, load)?));
                         continue;
                     }
                     let mut granule = take_granule(spares)?;
                     if piece.len < GRANULE_BYTES {
-                        load_kept(start, &mut granule[..], kept, &load);
+                        load_below(below, start, &mut granule[..], kept, &base);
                     }
+                    *wholes += 1;
                     entry.insert(Change::Whole(granule))
                 }
             };
@@ -300,6 +390,16 @@ impl Changes {
         let whole = len / GRANULE_BYTES as u64;
         let rest = (len % GRANULE_BYTES as u64) as usize;
         self.granules.retain(|number, _| *number < whole || *number == whole && rest > 0);
+        let is_whole = |change: &&Change| matches!(change, Change::Whole(_));
+        self.wholes = self.granules.values().filter(is_whole).count();
+        self.spilled.retain(|index, spilled| {
+            let left = len.saturating_sub(index * EXTENT_BYTES);
+            spilled.used = spilled.used.min(left);
+            left > 0
+        });
+        if self.granules.is_empty() {
+            self.parts.clear();
+        }
         match self.granules.get_mut(&whole) {
             Some(Change::Whole(granule)) => granule[rest..].fill(0),
             // CHANGES-1.
@@ -309,7 +409,7 @@ impl Changes {
     }
 
     /// Reads the file with the changes; bytes behind its end are zeros.
-    pub fn read(&self, at: u64, out: &mut [u8], stored_len: u64, load: impl Fn(u64, &mut [u8])) {
+    pub fn read(&self, at: u64, out: &mut [u8], stored_len: u64, base: impl Base) {
         let Lens { kept, .. } = self.lens.unwrap_or(Lens { len: stored_len, kept: stored_len });
         for piece in pieces(at, out.len()) {
             let part = &mut out[piece.done..piece.done + piece.len];
@@ -318,10 +418,13 @@ impl Changes {
                     part.copy_from_slice(&granule[piece.from..][..piece.len]);
                 }
                 Some(Change::Parts(parts)) => {
-                    load_kept(at + piece.done as u64, part, kept, &load);
+                    load_kept(at + piece.done as u64, part, kept, &base);
                     self.parts.put(parts, piece.from, part);
                 }
-                None => load_kept(at + piece.done as u64, part, kept, &load),
+                None => {
+                    let below = self.spilled.get(&(piece.number / GRANULES));
+                    load_below(below, at + piece.done as u64, part, kept, &base);
+                }
             }
         }
     }
@@ -338,12 +441,22 @@ fn take_granule(spares: &mut Vec<Box<Granule>>) -> Result<Box<Granule>, TryReser
 }
 
 /// Loads what is stored before `kept`; the rest is zeros.
-fn load_kept(at: u64, out: &mut [u8], kept: u64, load: impl Fn(u64, &mut [u8])) {
+fn load_kept(at: u64, out: &mut [u8], kept: u64, base: &impl Base) {
     let stored = kept.saturating_sub(at).min(out.len() as u64) as usize;
     let (stored, rest) = out.split_at_mut(stored);
     if !stored.is_empty() {
-        load(at, stored);
+        base.load_stored(at, stored);
     }
+    rest.fill(0);
+}
+
+/// Loads a piece of a granule that no change is kept of: from its spilled extent, if it has one.
+fn load_below(below: Option<&Spilled>, at: u64, out: &mut [u8], kept: u64, base: &impl Base) {
+    let Some(spilled) = below else { return load_kept(at, out, kept, base) };
+    let inside = at % EXTENT_BYTES;
+    let used = spilled.used.saturating_sub(inside).min(out.len() as u64) as usize;
+    let (used, rest) = out.split_at_mut(used);
+    base.load_block(spilled.at.plus(inside), used);
     rest.fill(0);
 }
 

@@ -19,7 +19,7 @@ use outlast::{
 };
 use outlast_pmem::MapError;
 
-use crate::changes::Changes;
+use crate::changes::{Base, Changes};
 use crate::held::HeldSession;
 use crate::journal::Journal;
 use crate::locks::{Busy, Level, Locks};
@@ -58,6 +58,36 @@ pub enum OpenError {
     Io(String, std::io::Error),
 }
 
+/// How a connection has asked for a database.
+pub(crate) struct Request {
+    pub path: PathBuf,
+    pub options: DatabaseOptions,
+    pub can_write: bool,
+    pub creates: bool,
+}
+
+impl Request {
+    /// Opens it, as [`open`] does.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(&self) -> Result<(Arc<Database>, bool), OpenError> {
+        open(&self.path, &self.options, self.can_write, self.creates)
+    }
+}
+
+/// A write that failed.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// The system has no memory for it.
+    Memory(#[allow(dead_code)] TryReserveError),
+    /// It was to be spilled into the pool.
+    Abort(Abort),
+}
+
+/// The first bytes of a pool.
+const POOL_MAGIC: &[u8; 7] = b"OUTLAST";
+
 /// The first bytes of a plain SQLite database.
 pub(crate) const PLAIN_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
@@ -79,6 +109,7 @@ pub struct Database {
     stored_len: AtomicU64,
     state: Mutex<State>,
     stub: Stub,
+    spill_bytes: usize,
 }
 
 /// The part of a database that changes while a transaction of SQLite runs.
@@ -86,6 +117,8 @@ pub(crate) struct State {
     /// The session that commits, once one has.
     held: Option<HeldSession>,
     scratch: Scratch,
+    /// Bytes of changes from which on they are spilled.
+    spill_at: usize,
     /// Transactions over several databases that were prepared here.
     prepared: u64,
     /// Transactions that SQLite has handed over as batch-atomic writes.
@@ -207,20 +240,43 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Gives a whole file its name. Another one of that name is replaced only if it is empty.
+/// Gives a whole file its name. Another one of that name is replaced only if it is empty, and only by one process: the
+/// empty file's lock is held meanwhile, and one that comes later finds another file under the name.
+///
+/// # Errors
+/// `AlreadyExists` where there is a file that is not empty.
 pub(crate) fn give_name(new: &Path, path: &Path) -> std::io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
-        return std::fs::rename(new, path);
+        let empty = std::fs::File::open(path)?;
+        empty.lock()?;
+        let (known, found) = (empty.metadata()?, std::fs::metadata(path)?);
+        if found.len() == 0 && FileId::of(&known) == FileId::of(&found) {
+            return std::fs::rename(new, path);
+        }
     }
     std::fs::hard_link(new, path)?;
     std::fs::remove_file(new)
 }
 
-fn is_plain(path: &Path) -> bool {
+fn beginning<const BYTES: usize>(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(PLAIN_MAGIC.len() as u64).read_to_end(&mut begin));
-    read.is_ok() && begin == PLAIN_MAGIC
+    std::fs::File::open(path)?.take(BYTES as u64).read_to_end(&mut begin)?;
+    Ok(begin)
+}
+
+fn is_plain(path: &Path) -> bool {
+    beginning::<16>(path).is_ok_and(|begin| begin == PLAIN_MAGIC)
+}
+
+/// Whether a pool is there, or may be created.
+pub(crate) fn may_be_a_pool(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => false,
+        Ok(metadata) if metadata.len() == 0 => true,
+        // What cannot be read gets an error of the pool's.
+        Ok(_) => beginning::<7>(path).map_or(true, |begin| begin == POOL_MAGIC),
+        Err(_) => true,
+    }
 }
 
 fn why(path: &Path, error: PoolError) -> OpenError {
@@ -258,10 +314,12 @@ fn settled<R: Runner>(runner: &mut R, mut store: Store, path: &Path) -> Result<S
 }
 
 impl Database {
-    fn of(backing: Backing, store: Store, path: &Path) -> Self {
+    fn of(backing: Backing, store: Store, path: &Path, options: &DatabaseOptions) -> Self {
+        let spill_bytes = usize::try_from(options.spill_bytes).unwrap_or(usize::MAX);
         let state = State {
             held: None,
             scratch: Scratch::default(),
+            spill_at: spill_bytes,
             prepared: 0,
             batches: 0,
             locks: Locks::default(),
@@ -274,10 +332,11 @@ impl Database {
             store: RwLock::new(store),
             state: Mutex::new(state),
             stub: Stub::of(path),
+            spill_bytes,
         }
     }
 
-    fn of_pool(pool: FilePool, path: &Path) -> Result<Self, OpenError> {
+    fn of_pool(pool: FilePool, path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
         let store = pool.lane().map_err(|error| why(path, error)).and_then(|mut lane| {
             find_store(&mut lane)
                 .and_then(|found| match found {
@@ -287,7 +346,7 @@ impl Database {
                 .map_err(|error| OpenError::NoDatabase(path.display().to_string(), error))
         });
         match store {
-            Ok(store) => Ok(Self::of(Backing::Pool(Arc::new(pool)), store, path)),
+            Ok(store) => Ok(Self::of(Backing::Pool(Arc::new(pool)), store, path, options)),
             Err(error) => {
                 pool.close();
                 Err(error)
@@ -297,7 +356,7 @@ impl Database {
 
     fn open(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
         let pool = FilePool::open(path, &options.open(), &options.map());
-        Self::of_pool(pool.map_err(|error| why(path, error))?, path)
+        Self::of_pool(pool.map_err(|error| why(path, error))?, path, options)
     }
 
     pub(crate) fn open_image(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
@@ -309,7 +368,7 @@ impl Database {
                 // What it says now depends on a super-journal, and only a writer can settle that.
                 Err(OpenError::Unsettled(name()))
             }
-            Ok(Some(store)) => Ok(Self::of(Backing::Image(Box::new(pool)), store, path)),
+            Ok(Some(store)) => Ok(Self::of(Backing::Image(Box::new(pool)), store, path, options)),
             Ok(None) => Err(OpenError::NoDatabase(name(), StoreError::NoDatabase)),
             Err(error) => Err(OpenError::NoDatabase(name(), error)),
         }
@@ -325,10 +384,16 @@ impl Database {
             &options.open(),
             &options.map(),
         );
-        let database = Self::of_pool(pool.map_err(|error| why(path, error))?, path);
+        let database = Self::of_pool(pool.map_err(|error| why(path, error))?, path, options);
         let named = database.and_then(|database| {
-            let named = give_name(&new, path);
-            named.map_err(|error| OpenError::Io(path.display().to_string(), error))?;
+            give_name(&new, path).map_err(|error| {
+                let name = path.display().to_string();
+                match error.kind() {
+                    // Another process was faster.
+                    std::io::ErrorKind::AlreadyExists => OpenError::InUse(name),
+                    _ => OpenError::Io(name, error),
+                }
+            })?;
             Ok(database)
         });
         named.inspect_err(|_| _ = std::fs::remove_file(&new))
@@ -371,20 +436,100 @@ impl Database {
 
     /// Reads for the connection that writes. Returns the file's length.
     pub(crate) fn read_changed(&self, state: &State, at: u64, out: &mut [u8]) -> u64 {
-        let stored_len = self.stored_len();
-        state.changes.read(at, out, stored_len, |at, out| _ = self.read_stored(at, out));
-        state.changes.len(stored_len)
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        state.changes.read(at, out, store.len(), Stored { database: self, store: &store });
+        state.changes.len(store.len())
     }
 
-    pub(crate) fn write(
+    /// Writes for the connection that writes. Where that makes too many changes for volatile memory, they are spilled.
+    pub(crate) fn write(&self, state: &mut State, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        {
+            let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+            let base = Stored { database: self, store: &store };
+            let written = state.changes.write(at, bytes, store.len(), base);
+            written.map_err(WriteError::Memory)?;
+        }
+        if state.changes.bytes() < state.spill_at {
+            return Ok(());
+        }
+        match self.spill(state) {
+            // An update in place may have room where copies have none: the commit tells.
+            Err(Abort::OutOfSpace { .. } | Abort::LogFull { .. }) => {
+                state.spill_at = state.spill_at.max(state.changes.bytes()).saturating_mul(2);
+                Ok(())
+            }
+            done => done.map_err(WriteError::Abort),
+        }
+    }
+
+    /// Moves changes into the pool, where no table leads to them.
+    fn spill(&self, state: &mut State) -> Result<(), Abort> {
+        let Backing::Pool(pool) = &self.backing else { return Err(Abort::ReadOnly) };
+        let mut held = held_session(pool, state)?;
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let State { changes, scratch, .. } = state;
+        let done = loop {
+            match held.run(|tx| store.spill_some(tx, changes, scratch)) {
+                Ok(Some((next, extents))) => {
+                    store.adopt(next);
+                    changes.spill(extents);
+                }
+                Ok(None) => break Ok(()),
+                Err(abort) => break Err(abort),
+            }
+        };
+        state.held = Some(held);
+        done
+    }
+
+    /// Forgets all changes.
+    pub(crate) fn forget(&self, state: &mut State) {
+        state.changes.clear();
+        state.spill_at = self.spill_bytes;
+        // Prepared changes may lead to spilled extents; their end frees both.
+        if self.has_spilled() && !self.is_prepared() {
+            // The next commit or opening frees what an error leaves.
+            let _ = self.free_spilled(state);
+        }
+    }
+
+    fn free_spilled(&self, state: &mut State) -> Result<(), Abort> {
+        let Backing::Pool(pool) = &self.backing else { return Err(Abort::ReadOnly) };
+        let mut held = held_session(pool, state)?;
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let done = loop {
+            if !store.has_spilled() {
+                break Ok(());
+            }
+            match held.run(|tx| store.free_list(tx)) {
+                Ok(next) => store.adopt(next),
+                Err(abort) => break Err(abort),
+            }
+        };
+        state.held = Some(held);
+        done
+    }
+
+    /// Writes to the journal. `true` when that ends its transaction.
+    pub(crate) fn write_journal(
         &self,
         state: &mut State,
         at: u64,
         bytes: &[u8],
-    ) -> Result<(), TryReserveError> {
+    ) -> Result<bool, TryReserveError> {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
-        let load = |at, out: &mut [u8]| store.read(at, out, |at, out| self.load(at, out));
-        state.changes.write(at, bytes, store.len(), load)
+        let base = Stored { database: self, store: &store };
+        state.journal.write(at, bytes, |at, out| base.load_stored(at, out))
+    }
+
+    /// Reads from the journal; returns how many bytes there were.
+    pub(crate) fn read_journal(&self, state: &State, at: u64, out: &mut [u8]) -> usize {
+        state.journal.read(at, out, |at, out| _ = self.read_stored(at, out))
+    }
+
+    /// Makes the journal shorter or longer.
+    pub(crate) fn set_journal_len(&self, state: &mut State, len: u64) {
+        state.journal.set_len(len, |at, out| _ = self.read_stored(at, out));
     }
 
     pub(crate) fn set_len(&self, state: &mut State, len: u64) {
@@ -400,7 +545,7 @@ impl Database {
             return Ok(());
         }
         let done = self.commit_changes(state);
-        state.changes.clear();
+        self.forget(state);
         if was_prepared && done.is_ok() {
             self.stub.remove();
         }
@@ -449,7 +594,7 @@ impl Database {
         let mut state = self.state();
         if state.locks.lower(level, to) {
             if !state.changes.is_empty() {
-                state.changes.clear();
+                self.forget(&mut state);
                 state.journal.delete();
             }
             if self.is_prepared() {
@@ -457,6 +602,10 @@ impl Database {
                 let _ = self.commit(&mut state);
             }
         }
+    }
+
+    fn has_spilled(&self) -> bool {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).has_spilled()
     }
 
     fn is_prepared(&self) -> bool {
@@ -482,6 +631,22 @@ impl Database {
             Backing::Image(pool) => format!("read-only bytes={}", pool.medium().len()),
             Backing::Closed => String::new(),
         }
+    }
+}
+
+/// What a database holds below changes.
+struct Stored<'d> {
+    database: &'d Database,
+    store: &'d Store,
+}
+
+impl Base for Stored<'_> {
+    fn load_stored(&self, at: u64, out: &mut [u8]) {
+        self.store.read(at, out, |at, out| self.database.load(at, out));
+    }
+
+    fn load_block(&self, at: PoolOffset, out: &mut [u8]) {
+        self.database.load(at, out);
     }
 }
 

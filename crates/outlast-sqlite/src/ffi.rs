@@ -23,6 +23,8 @@ pub(crate) const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
 pub(crate) const OPEN_READONLY: c_int = 0x1;
 pub(crate) const OPEN_READWRITE: c_int = 0x2;
 pub(crate) const OPEN_CREATE: c_int = 0x4;
+pub(crate) const OPEN_DELETEONCLOSE: c_int = 0x8;
+pub(crate) const OPEN_MEMORY: c_int = 0x80;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
@@ -173,5 +175,16 @@ impl Api {
         }
         // SAFETY: SQLite's texts end with a zero.
         Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+    }
+
+    /// Whether a parameter of the URI is a true one, as SQLite reads it.
+    ///
+    /// # Safety
+    /// - `name` is what SQLite has handed to `xOpen`.
+    pub unsafe fn is_set(&self, name: *const c_char, parameter: &str) -> bool {
+        // SAFETY: the caller's.
+        let value = unsafe { self.parameter(name, parameter) }.unwrap_or_default();
+        let value = value.to_ascii_lowercase();
+        matches!(&value[..], "yes" | "true" | "on") || value.parse().is_ok_and(|n: i64| n != 0)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outlast::Abort;
 
-use crate::database::{self, Database};
+use crate::database::{self, Database, OpenError, Request, WriteError};
 use crate::ffi::{self, Api, File, IoMethods};
 use crate::locks::{Busy, Level};
 
@@ -20,25 +20,121 @@ pub(crate) struct DatabaseFile {
 
 /// A connection's side of a database.
 pub(crate) struct Connection {
-    pub api: Api,
-    pub database: Arc<Database>,
-    pub can_write: bool,
-    pub level: Level,
+    api: Api,
+    link: Link,
+    can_write: bool,
+    level: Level,
     /// SQLite's journal mode, as far as this file was told.
-    pub journal_mode: CString,
-    /// It has said that this process is a forked child.
-    pub has_told: bool,
+    journal_mode: CString,
+    /// It has said why it fails: this process is a forked child, or another one has the pool.
+    has_told: bool,
+}
+
+/// The database of a connection.
+enum Link {
+    /// It is open.
+    Open(Arc<Database>),
+    /// Another process has the pool. Each attempt to lock the database tries to open it.
+    Waiting(Request),
 }
 
 impl Connection {
-    /// Says once why a forked child gets an error.
-    fn tell_of_the_fork(&mut self) {
-        if !std::mem::replace(&mut self.has_told, true) {
-            let text = Abort::Forked.to_string();
-            eprintln!("outlast: {text}");
-            self.api.log(ffi::IOERR_LOCK, &CString::new(text).unwrap_or_default());
+    /// A connection to an open database.
+    pub fn new(api: Api, database: Arc<Database>, can_write: bool) -> Self {
+        Self::of(api, Link::Open(database), can_write)
+    }
+
+    /// A connection to a database that another process has.
+    pub fn waiting(api: Api, request: Request) -> Self {
+        let can_write = request.can_write;
+        Self::of(api, Link::Waiting(request), can_write)
+    }
+
+    fn of(api: Api, link: Link, can_write: bool) -> Self {
+        let journal_mode = c"delete".to_owned();
+        Self { api, link, can_write, level: Level::None, journal_mode, has_told: false }
+    }
+
+    /// The database, if it is open.
+    fn database(&self) -> Option<&Arc<Database>> {
+        match &self.link {
+            Link::Open(database) => Some(database),
+            Link::Waiting(_) => None,
         }
     }
+
+    /// Opens the database if it waits for that.
+    ///
+    /// # Errors
+    /// SQLite's code.
+    fn connect(&mut self) -> Result<(), c_int> {
+        let Link::Waiting(request) = &self.link else { return Ok(()) };
+        match request.open() {
+            Ok((database, can_write)) => {
+                (self.link, self.can_write) = (Link::Open(database), can_write);
+                Ok(())
+            }
+            Err(error) => {
+                let code = match error {
+                    OpenError::InUse(_) => ffi::BUSY,
+                    _ => ffi::CANTOPEN,
+                };
+                Err(self.tell_once(code, error.to_string()))
+            }
+        }
+    }
+
+    /// Says once why calls fail with `code`.
+    fn tell_once(&mut self, code: c_int, text: String) -> c_int {
+        match std::mem::replace(&mut self.has_told, true) {
+            true => code,
+            false => told(&self.api, code, text),
+        }
+    }
+
+    /// Raises the lock.
+    fn lock(&mut self, to: Level) -> c_int {
+        if let Err(code) = self.connect() {
+            return code;
+        }
+        let Link::Open(database) = &self.link else { return ffi::BUSY };
+        if self.level == Level::None && database.is_forked() {
+            return self.tell_once(ffi::IOERR_LOCK, Abort::Forked.to_string());
+        }
+        match database.raise(&mut self.level, to) {
+            Ok(()) => ffi::OK,
+            Err(Busy) => ffi::BUSY,
+        }
+    }
+
+    /// The database, for one that changes it.
+    ///
+    /// # Errors
+    /// SQLite's code.
+    fn writable(&mut self) -> Result<&Arc<Database>, c_int> {
+        if !self.can_write {
+            return Err(ffi::READONLY);
+        }
+        if self.level != Level::Exclusive {
+            // Only a connection with `nolock=1` writes without a lock. It gets one, and keeps it (DATABASE-1).
+            let before = self.level;
+            let code = self.lock(Level::Exclusive);
+            if code != ffi::OK {
+                if let Link::Open(database) = &self.link {
+                    database.lower(&mut self.level, before);
+                }
+                return Err(code);
+            }
+        }
+        self.database().ok_or(ffi::BUSY)
+    }
+}
+
+/// Tells standard error and SQLite's log of an error. Returns its code.
+pub(crate) fn told(api: &Api, code: c_int, text: String) -> c_int {
+    eprintln!("outlast: {text}");
+    api.log(code, &CString::new(text).unwrap_or_default());
+    code
 }
 
 /// The journal of an open database.
@@ -166,9 +262,11 @@ unsafe extern "C" fn database_close(file: *mut File) -> c_int {
             (*file).methods = std::ptr::null();
             ManuallyDrop::into_inner(open.read())
         };
-        let Connection { database, mut level, .. } = *connection;
-        database.lower(&mut level, Level::None);
-        database::close(database);
+        let Connection { link, mut level, .. } = *connection;
+        if let Link::Open(database) = link {
+            database.lower(&mut level, Level::None);
+            database::close(database);
+        }
         ffi::OK
     })
 }
@@ -177,10 +275,13 @@ unsafe extern "C" fn database_read(file: *mut File, to: *mut c_void, len: c_int,
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
         let (connection, out) = unsafe { (connection(file), bytes_mut(to, len)) };
-        let Connection { database, level, .. } = connection;
         let at = at as u64;
+        let Some(database) = connection.database() else {
+            out.fill(0);
+            return ffi::IOERR_SHORT_READ;
+        };
         // DATABASE-1.
-        let file_len = match *level == Level::Exclusive {
+        let file_len = match connection.level == Level::Exclusive {
             true => database.read_changed(&database.state(), at, out),
             false => database.read_stored(at, out),
         };
@@ -199,12 +300,15 @@ unsafe extern "C" fn database_write(
         let (connection, bytes) = unsafe {
             (connection(file), std::slice::from_raw_parts(from.cast::<u8>(), len.max(0) as usize))
         };
-        if !connection.can_write {
-            return ffi::READONLY;
+        let database = match connection.writable() {
+            Ok(database) => database,
+            Err(code) => return code,
+        };
+        match database.write(&mut database.state(), at as u64, bytes) {
+            Ok(()) => ffi::OK,
+            Err(WriteError::Memory(_)) => ffi::NOMEM,
+            Err(WriteError::Abort(abort)) => code_of(&abort),
         }
-        let database = &connection.database;
-        let written = database.write(&mut database.state(), at as u64, bytes);
-        written.map_or(ffi::NOMEM, |()| ffi::OK)
     })
 }
 
@@ -212,10 +316,10 @@ unsafe extern "C" fn database_truncate(file: *mut File, len: i64) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
-        if !connection.can_write {
-            return ffi::READONLY;
-        }
-        let database = &connection.database;
+        let database = match connection.writable() {
+            Ok(database) => database,
+            Err(code) => return code,
+        };
         database.set_len(&mut database.state(), len.max(0) as u64);
         ffi::OK
     })
@@ -224,11 +328,13 @@ unsafe extern "C" fn database_truncate(file: *mut File, len: i64) -> c_int {
 unsafe extern "C" fn database_size(file: *mut File, len: *mut i64) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
-        let Connection { database, level, .. } = unsafe { connection(file) };
-        let stored_len = database.stored_len();
-        let file_len = match *level == Level::Exclusive {
-            true => database.state().changes.len(stored_len),
-            false => stored_len,
+        let Connection { link, level, .. } = unsafe { connection(file) };
+        let file_len = match link {
+            Link::Open(database) if *level == Level::Exclusive => {
+                database.state().changes.len(database.stored_len())
+            }
+            Link::Open(database) => database.stored_len(),
+            Link::Waiting(_) => 0,
         };
         // SAFETY: SQLite wants it there.
         unsafe { len.write(file_len as i64) };
@@ -241,14 +347,7 @@ unsafe extern "C" fn database_lock(file: *mut File, level: c_int) -> c_int {
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
         let Some(to) = Level::from_number(level) else { return ffi::ERROR };
-        if connection.level == Level::None && connection.database.is_forked() {
-            connection.tell_of_the_fork();
-            return ffi::IOERR_LOCK;
-        }
-        match connection.database.raise(&mut connection.level, to) {
-            Ok(()) => ffi::OK,
-            Err(Busy) => ffi::BUSY,
-        }
+        connection.lock(to)
     })
 }
 
@@ -257,7 +356,9 @@ unsafe extern "C" fn database_unlock(file: *mut File, level: c_int) -> c_int {
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
         let Some(to) = Level::from_number(level) else { return ffi::ERROR };
-        connection.database.lower(&mut connection.level, to);
+        if let Link::Open(database) = &connection.link {
+            database.lower(&mut connection.level, to);
+        }
         ffi::OK
     })
 }
@@ -266,7 +367,9 @@ unsafe extern "C" fn database_check_reserved(file: *mut File, is_reserved: *mut 
     guarded(|| {
         // SAFETY: SQLite's call of an open file, which wants the answer there.
         unsafe {
-            let has_writer = connection(file).database.state().locks.has_writer();
+            // The other process that has the pool may write.
+            let database = connection(file).database();
+            let has_writer = database.is_none_or(|database| database.state().locks.has_writer());
             is_reserved.write(c_int::from(has_writer));
         }
         ffi::OK
@@ -278,19 +381,22 @@ unsafe extern "C" fn database_control(file: *mut File, op: c_int, argument: *mut
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
         match op {
-            ffi::FCNTL_COMMIT_PHASETWO => commit(&connection.database),
+            ffi::FCNTL_COMMIT_PHASETWO => connection.database().map_or(ffi::OK, |of| commit(of)),
             ffi::FCNTL_COMMIT_ATOMIC_WRITE => {
-                connection.database.state().batches += 1;
-                commit(&connection.database)
+                let Some(database) = connection.database() else { return ffi::IOERR };
+                database.state().batches += 1;
+                commit(database)
             }
             ffi::FCNTL_ROLLBACK_ATOMIC_WRITE => {
-                connection.database.state().changes.clear();
+                if let Some(database) = connection.database() {
+                    database.forget(&mut database.state());
+                }
                 ffi::OK
             }
             ffi::FCNTL_SYNC if !argument.is_null() => {
                 // SAFETY: the argument of this one is the super-journal's name.
                 let super_journal = unsafe { CStr::from_ptr(argument.cast()) }.to_bytes();
-                let database = &connection.database;
+                let Some(database) = connection.database() else { return ffi::IOERR };
                 let done = database.prepare(&mut database.state(), super_journal);
                 done.map_or_else(|abort| code_of(&abort), |()| ffi::OK)
             }
@@ -337,7 +443,11 @@ unsafe fn pragma(connection: &mut Connection, texts: *mut *mut c_char) -> c_int 
         ffi::OK
     };
     if name.to_bytes().eq_ignore_ascii_case(b"outlast") {
-        let about = CString::new(connection.database.about()).unwrap_or_default();
+        let about = match &connection.link {
+            Link::Open(database) => database.about(),
+            Link::Waiting(_) => "open in another process".to_owned(),
+        };
+        let about = CString::new(about).unwrap_or_default();
         return answer(&about, &connection.api);
     }
     if !name.to_bytes().eq_ignore_ascii_case(b"journal_mode") || value.is_null() {
@@ -372,7 +482,7 @@ unsafe extern "C" fn journal_read(file: *mut File, to: *mut c_void, len: c_int, 
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
         let (database, out) = unsafe { (journal_of(file), bytes_mut(to, len)) };
-        let there = database.state().journal.read(at as u64, out);
+        let there = database.read_journal(&database.state(), at as u64, out);
         if there < out.len() { ffi::IOERR_SHORT_READ } else { ffi::OK }
     })
 }
@@ -388,7 +498,7 @@ unsafe extern "C" fn journal_write(
         let (database, bytes) = unsafe {
             (journal_of(file), std::slice::from_raw_parts(from.cast::<u8>(), len.max(0) as usize))
         };
-        let written = database.state().journal.write(at as u64, bytes);
+        let written = database.write_journal(&mut database.state(), at as u64, bytes);
         match written {
             Ok(true) => commit(database),
             Ok(false) => ffi::OK,
@@ -401,7 +511,7 @@ unsafe extern "C" fn journal_truncate(file: *mut File, len: i64) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of an open file.
         let database = unsafe { journal_of(file) };
-        database.state().journal.set_len(len.max(0) as u64);
+        database.set_journal_len(&mut database.state(), len.max(0) as u64);
         if len == 0 { commit(database) } else { ffi::OK }
     })
 }

@@ -2,10 +2,11 @@
 
 use outlast::{CreateOptions, Domain, MapOptions, OpenOptions, Scheme};
 
+use crate::changes::SPILL_BYTES;
 use crate::layout::EXTENT_BYTES;
 
 /// The parameters that a URI can have, beside SQLite's own.
-pub const PARAMETERS: [&str; 4] = ["scheme", "domain", "size", "limit"];
+pub const PARAMETERS: [&str; 5] = ["scheme", "domain", "size", "limit", "spill"];
 
 /// Redo logging, where neither a URI nor the pool asks for another scheme: it takes least of SQLite's transactions,
 /// which mostly change other pages than the ones before, so that data left to the cache is flushed all the same.
@@ -22,12 +23,15 @@ pub struct DatabaseOptions {
     pub size_bytes: u64,
     /// The pool grows by itself up to this many bytes.
     pub limit_bytes: u64,
+    /// Changes of a transaction that volatile memory holds, at most; more of them are spilled into the pool.
+    pub spill_bytes: u64,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
         let limit_bytes = MapOptions::default().max_len;
-        Self { scheme: None, domain: None, size_bytes: 16 << 20, limit_bytes }
+        let (size_bytes, spill_bytes) = (16 << 20, SPILL_BYTES as u64);
+        Self { scheme: None, domain: None, size_bytes, limit_bytes, spill_bytes }
     }
 }
 
@@ -68,7 +72,8 @@ impl DatabaseOptions {
             "scheme" => self.scheme = Some(value.parse().map_err(words)?),
             "domain" => self.domain = Some(value.parse().map_err(words)?),
             "size" => self.size_bytes = bytes(value)?,
-            _ => self.limit_bytes = bytes(value)?,
+            "limit" => self.limit_bytes = bytes(value)?,
+            _ => self.spill_bytes = bytes(value)?,
         }
         Ok(())
     }
@@ -133,13 +138,19 @@ mod tests {
     #[test]
     fn a_uri_says_how_and_what_cannot_be_is_named() {
         assert_eq!(of(&[]), Ok(DatabaseOptions::default()));
-        let given =
-            of(&[("scheme", "redo-archapt"), ("domain", "page"), ("size", "32M"), ("limit", "1G")]);
+        let given = of(&[
+            ("scheme", "redo-archapt"),
+            ("domain", "page"),
+            ("size", "32M"),
+            ("limit", "1G"),
+            ("spill", "2M"),
+        ]);
         let wanted = DatabaseOptions {
             scheme: Some(Scheme::RedoArchapt),
             domain: Some(Domain::Page),
             size_bytes: 32 << 20,
             limit_bytes: 1 << 30,
+            spill_bytes: 2 << 20,
         };
         assert_eq!(given, Ok(wanted));
         for (name, value) in

@@ -199,7 +199,7 @@ fn fill(
                 part[VERSIONS].fill(ROLLBACK);
             }
             let mut changes = Changes::default();
-            let taken = changes.write(from, part, from, |_, out| out.fill(0));
+            let taken = changes.write(from, part, from, |_, out: &mut [u8]| out.fill(0));
             at(new, taken.map_err(|_| io::ErrorKind::OutOfMemory.into()))?;
             store.commit(&mut lane, &changes).map_err(aborted)?;
         }

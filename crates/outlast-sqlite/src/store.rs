@@ -5,20 +5,32 @@
 //! what is there; new extents are stored whole, which costs no log.
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::changes::{Changed, Changes, Granule, Lens, Part};
+use crate::changes::{Changed, Changes, Granule, Lens, Part, Spilled};
 use crate::differences::Runs;
 use crate::layout::{
     DIRECTORY, DIRECTORY_ENTRIES, DIRECTORY_ENTRIES_MIN, EXTENT_BYTES, GRANULE_BYTES, GRANULES,
-    LEN, MAGIC, PREPARED, ROOT_BYTES, TABLE_ENTRIES,
+    LEN, MAGIC, PREPARED, ROOT_BYTES, SPILLED, TABLE_ENTRIES,
 };
+
+/// Extents that are spilled in one transaction of the pool.
+const SPILL_EXTENTS: usize = 32;
+
+/// In the first word of what is prepared: spilled extents belong to it.
+const HAS_SPILLED: u64 = 1 << 63;
 
 /// No name of a super-journal is as long.
 const NAME_BYTES_MAX: u64 = 1 << 16;
 
-/// The name of a super-journal, lengths, and where granules are.
-type Prepared = (Vec<u8>, Lens, Vec<(u64, PoolOffset)>);
+/// Changes that wait for a super-journal.
+struct Prepared {
+    super_journal: Vec<u8>,
+    lens: Lens,
+    /// Where granules are, by number.
+    granules: Vec<(u64, PoolOffset)>,
+    spilled: Vec<(u64, Spilled)>,
+}
 
 /// What becomes part of a file again (FILE-2).
 const ZEROS: Granule = [0; GRANULE_BYTES];
@@ -49,6 +61,8 @@ pub struct Store {
     extents: Vec<u64>,
     /// Changes that wait for a super-journal, or 0.
     prepared: u64,
+    /// The first list of spilled extents, or 0.
+    spilled: u64,
 }
 
 /// How a transaction changes the tables.
@@ -60,7 +74,11 @@ pub struct Next {
     tables: FxHashMap<usize, u64>,
     extents: Vec<(usize, u64)>,
     prepared: u64,
+    spilled: u64,
 }
+
+/// How a transaction that spills changes the tables, and the extents that it stores.
+pub(crate) type Spill = (Next, Vec<(u64, Spilled)>);
 
 /// Bytes to be stored over others.
 struct Difference {
@@ -109,7 +127,8 @@ impl Store {
             extents.extend(load_words(tx, PoolOffset(*table), TABLE_ENTRIES)?);
         }
         let prepared = tx.load_u64(root.plus(PREPARED))?;
-        Ok(Some(Self { root, len, directory, tables, extents, prepared }))
+        let spilled = tx.load_u64(root.plus(SPILLED))?;
+        Ok(Some(Self { root, len, directory, tables, extents, prepared, spilled }))
     }
 
     /// Makes an empty file the root of a pool.
@@ -125,7 +144,7 @@ impl Store {
         tx.store(directory, &[0; 8 * DIRECTORY_ENTRIES_MIN])?;
         tx.set_root(root, RootKind::Opaque)?;
         let (tables, extents) = (vec![0; DIRECTORY_ENTRIES_MIN], Vec::new());
-        Ok(Self { root, len: 0, directory, tables, extents, prepared: 0 })
+        Ok(Self { root, len: 0, directory, tables, extents, prepared: 0, spilled: 0 })
     }
 
     /// Bytes of the file.
@@ -183,17 +202,23 @@ impl Store {
             self.free_prepared(tx)?;
             next.prepared = 0;
         }
+        if self.spilled != 0 {
+            self.free_lists(tx, changes)?;
+            next.spilled = 0;
+        }
         let Some(lens) = changes.lens() else { return Ok(next) };
         next.len = lens.len;
         self.free_behind(tx, &mut next)?;
+        self.link_spilled(tx, changes, &mut next)?;
         changes.numbers(&mut scratch.numbers);
         scratch.differences.clear();
         self.zero_grown(tx, changes, lens, scratch)?;
+        zero_behind_spilled(tx, changes, lens, scratch)?;
         let mut new = None;
         for place in 0..scratch.numbers.len() {
             let number = scratch.numbers[place];
             let index = (number / GRANULES) as usize;
-            match self.extent(index) {
+            match changes.spilled(index as u64).map_or(self.extent(index), |spilled| spilled.at.0) {
                 0 if new.replace(index) == Some(index) => {}
                 0 => self.store_new_extent(tx, changes, index, &mut next)?,
                 extent => {
@@ -217,12 +242,14 @@ impl Store {
             tables: FxHashMap::default(),
             extents: Vec::new(),
             prepared: self.prepared,
+            spilled: self.spilled,
         }
     }
 
     /// The transaction that made these changes has committed.
     pub fn adopt(&mut self, next: Next) {
-        (self.len, self.directory, self.prepared) = (next.len, next.directory, next.prepared);
+        (self.len, self.directory) = (next.len, next.directory);
+        (self.prepared, self.spilled) = (next.prepared, next.spilled);
         self.tables.resize(next.capacity, 0);
         next.tables.into_iter().for_each(|(index, table)| self.tables[index] = table);
         for (index, extent) in next.extents {
@@ -256,13 +283,16 @@ impl Store {
         let Some(lens) = changes.lens() else { return Ok(next) };
         let mut numbers = Vec::new();
         changes.numbers(&mut numbers);
-        let head = [super_journal.len() as u64, lens.len, lens.kept, numbers.len() as u64];
+        let spilled = changes.all_spilled();
+        let flag = if spilled.is_empty() { 0 } else { HAS_SPILLED };
+        let head = [super_journal.len() as u64 | flag, lens.len, lens.kept, numbers.len() as u64];
         let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend_from_slice(super_journal);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         for number in numbers {
             let mut granule = ZEROS;
             let extent = self.extent((number / GRANULES) as usize);
+            // CHANGES-2: parts are over what is stored.
             if extent != 0 && matches!(changes.granule(number), Some(Changed::Parts(_))) {
                 let inside = number % GRANULES * GRANULE_BYTES as u64;
                 tx.load(PoolOffset(extent + inside), &mut granule)?;
@@ -271,6 +301,11 @@ impl Store {
             let block = tx.alloc(GRANULE_BYTES as u64, BlockKind::Log)?;
             tx.store(block, &granule)?;
             bytes.extend([number, block.0].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        if !spilled.is_empty() {
+            let words = spilled.iter().flat_map(|(index, of)| [*index, of.at.0, of.used]);
+            let words = std::iter::once(spilled.len() as u64).chain(words);
+            bytes.extend(words.flat_map(u64::to_le_bytes));
         }
         let block = tx.alloc(bytes.len() as u64, BlockKind::Log)?;
         tx.store(block, &bytes)?;
@@ -290,7 +325,7 @@ impl Store {
         is_there: impl FnOnce(&[u8]) -> std::io::Result<bool>,
     ) -> Result<(), StoreError> {
         if !self.is_prepared() {
-            return Ok(());
+            return Ok(self.free_spilled(runner)?);
         }
         let (super_journal, changes) = runner.run(|tx| self.prepared(tx))?;
         let changes = match is_there(&super_journal).map_err(StoreError::SuperJournal)? {
@@ -305,37 +340,214 @@ impl Store {
     /// # Errors
     /// [`Abort`].
     pub fn prepared<T: Transact>(&self, tx: &mut T) -> Result<(Vec<u8>, Changes), Abort> {
-        let (name, lens, places) = self.load_prepared(tx)?;
+        let prepared = self.load_prepared(tx)?;
         let mut granules = Vec::new();
-        for (number, block) in places {
+        for (number, block) in prepared.granules {
             let mut granule = Box::new([0; GRANULE_BYTES]);
             tx.load(block, &mut granule[..])?;
             granules.push((number, granule));
         }
-        Ok((name, Changes::of(lens, granules)))
+        Ok((prepared.super_journal, Changes::of(prepared.lens, granules, prepared.spilled)))
     }
 
     fn load_prepared<T: Transact>(&self, tx: &mut T) -> Result<Prepared, Abort> {
         let block = PoolOffset(self.prepared);
         let words = load_words(tx, block, 4)?;
-        let [name_bytes, len, kept, granules] = words[..] else { unreachable!("four words") };
+        let [name_word, len, kept, granules] = words[..] else { unreachable!("four words") };
+        let name_bytes = name_word & !HAS_SPILLED;
         if name_bytes > NAME_BYTES_MAX || granules > len / GRANULE_BYTES as u64 + 1 {
             return Err(Abort::damaged("changes that wait for a super-journal"));
         }
-        let mut name = vec![0; name_bytes as usize];
-        tx.load(block.plus(32), &mut name)?;
+        let mut super_journal = vec![0; name_bytes as usize];
+        tx.load(block.plus(32), &mut super_journal)?;
         let places = block.plus(32 + name_bytes.next_multiple_of(8));
         let words = load_words(tx, places, 2 * granules as usize)?;
-        let places = words.chunks_exact(2).map(|pair| (pair[0], PoolOffset(pair[1]))).collect();
-        Ok((name, Lens { len, kept }, places))
+        let granules: Vec<_> =
+            words.chunks_exact(2).map(|pair| (pair[0], PoolOffset(pair[1]))).collect();
+        let mut spilled = Vec::new();
+        if name_word & HAS_SPILLED != 0 {
+            let places = places.plus(16 * granules.len() as u64);
+            let extents = tx.load_u64(places)?;
+            if extents > len / EXTENT_BYTES + 1 {
+                return Err(Abort::damaged("spilled extents that wait for a super-journal"));
+            }
+            let words = load_words(tx, places.plus(8), 3 * extents as usize)?;
+            let extent = |words: &[u64]| {
+                let (at, used) = (PoolOffset(words[1]), words[2].min(EXTENT_BYTES));
+                (words[0], Spilled { at, used })
+            };
+            spilled.extend(words.chunks_exact(3).map(extent));
+        }
+        Ok(Prepared { super_journal, lens: Lens { len, kept }, granules, spilled })
     }
 
     fn free_prepared<T: Transact>(&self, tx: &mut T) -> Result<(), Abort> {
-        for (_, block) in self.load_prepared(tx)?.2 {
+        for (_, block) in self.load_prepared(tx)?.granules {
             tx.free(block)?;
         }
         tx.free(PoolOffset(self.prepared))?;
         tx.store_u64(self.root.plus(PREPARED), 0)
+    }
+
+    /// Whether the pool holds spilled extents.
+    pub fn has_spilled(&self) -> bool {
+        self.spilled != 0
+    }
+
+    /// Moves changes from volatile memory to extents of the pool, which become the file's when the changes are
+    /// [applied](Self::apply).
+    ///
+    /// # Errors
+    /// [`Abort`]; changes that were not moved are kept.
+    pub fn spill<R: Runner>(&mut self, runner: &mut R, changes: &mut Changes) -> Result<(), Abort> {
+        let mut scratch = Scratch::default();
+        while let Some((next, extents)) =
+            runner.run(|tx| self.spill_some(tx, changes, &mut scratch))?
+        {
+            self.adopt(next);
+            changes.spill(extents);
+        }
+        Ok(())
+    }
+
+    /// One transaction of [`spill`](Self::spill): the extents that it stores, for [`Changes::spill`]. `None` when no granule
+    /// is left.
+    pub(crate) fn spill_some<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Spill>, Abort> {
+        let Some(lens) = changes.lens() else { return Ok(None) };
+        changes.numbers(&mut scratch.numbers);
+        scratch.numbers.iter_mut().for_each(|number| *number /= GRANULES);
+        scratch.numbers.dedup();
+        scratch.numbers.truncate(SPILL_EXTENTS);
+        if scratch.numbers.is_empty() {
+            return Ok(None);
+        }
+        scratch.differences.clear();
+        let (mut next, mut extents, mut list) = (self.unchanged(), Vec::new(), Vec::new());
+        for place in 0..scratch.numbers.len() {
+            let index = scratch.numbers[place];
+            let used = (lens.len - index * EXTENT_BYTES).min(EXTENT_BYTES);
+            let at = match changes.spilled(index) {
+                Some(spilled) => {
+                    zero_behind(tx, changes, index, spilled, used, scratch)?;
+                    for number in index * GRANULES..(index + 1) * GRANULES {
+                        let inside = number % GRANULES * GRANULE_BYTES as u64;
+                        let place = (number, spilled.at.plus(inside));
+                        compare_granule(tx, changes, lens.len, place, scratch)?;
+                    }
+                    spilled.at
+                }
+                None => {
+                    let at = self.store_copy(tx, changes, lens, index)?;
+                    list.push(at.0);
+                    at
+                }
+            };
+            extents.push((index, Spilled { at, used }));
+        }
+        store_differences(tx, changes, scratch)?;
+        if !list.is_empty() {
+            let words = [self.spilled, list.len() as u64].into_iter().chain(list);
+            let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            let block = tx.alloc(bytes.len() as u64, BlockKind::Log)?;
+            tx.store(block, &bytes)?;
+            tx.store_u64(self.root.plus(SPILLED), block.0)?;
+            next.spilled = block.0;
+        }
+        Ok(Some((next, extents)))
+    }
+
+    /// Stores a changed copy of an extent.
+    fn store_copy<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        lens: Lens,
+        index: u64,
+    ) -> Result<PoolOffset, Abort> {
+        let (copy, stored) =
+            (tx.alloc(EXTENT_BYTES, BlockKind::Value)?, self.extent(index as usize));
+        let start = index * EXTENT_BYTES;
+        let used = (lens.len - start).min(EXTENT_BYTES);
+        for inside in (0..used).step_by(GRANULE_BYTES) {
+            let mut granule = ZEROS;
+            let kept = lens.kept.saturating_sub(start + inside).min(GRANULE_BYTES as u64) as usize;
+            if stored != 0 && kept > 0 {
+                tx.load(PoolOffset(stored + inside), &mut granule[..kept])?;
+            }
+            changes.put((start + inside) / GRANULE_BYTES as u64, &mut granule);
+            let len = (used - inside).min(GRANULE_BYTES as u64) as usize;
+            tx.store(copy.plus(inside), &granule[..len])?;
+        }
+        Ok(copy)
+    }
+
+    /// Frees the extents of a transaction that did not commit: one list after the other, since there may be any number.
+    ///
+    /// # Errors
+    /// [`Abort`]; what is left is freed at the next opening.
+    pub fn free_spilled<R: Runner>(&mut self, runner: &mut R) -> Result<(), Abort> {
+        while self.has_spilled() {
+            let next = runner.run(|tx| self.free_list(tx))?;
+            self.adopt(next);
+        }
+        Ok(())
+    }
+
+    /// One transaction of [`free_spilled`](Self::free_spilled).
+    pub(crate) fn free_list<T: Transact>(&self, tx: &mut T) -> Result<Next, Abort> {
+        let mut next = self.unchanged();
+        let (after, extents) = load_list(tx, self.spilled)?;
+        for extent in extents {
+            tx.free(PoolOffset(extent))?;
+        }
+        tx.free(PoolOffset(self.spilled))?;
+        tx.store_u64(self.root.plus(SPILLED), after)?;
+        next.spilled = after;
+        Ok(next)
+    }
+
+    /// FILE-3: frees all lists, and the extents that changes do not lead to.
+    fn free_lists<T: Transact>(&self, tx: &mut T, changes: &Changes) -> Result<(), Abort> {
+        let linked: FxHashSet<u64> =
+            changes.all_spilled().iter().map(|(_, spilled)| spilled.at.0).collect();
+        let (mut list, mut seen) = (self.spilled, FxHashSet::default());
+        while list != 0 {
+            if !seen.insert(list) {
+                return Err(Abort::damaged("lists of spilled extents lead back"));
+            }
+            let (next, extents) = load_list(tx, list)?;
+            for extent in extents.iter().filter(|extent| !linked.contains(extent)) {
+                tx.free(PoolOffset(*extent))?;
+            }
+            tx.free(PoolOffset(list))?;
+            list = next;
+        }
+        tx.store_u64(self.root.plus(SPILLED), 0)
+    }
+
+    /// Spilled extents take the place of stored ones.
+    fn link_spilled<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        next: &mut Next,
+    ) -> Result<(), Abort> {
+        for (index, spilled) in changes.all_spilled() {
+            let index = index as usize;
+            let stored = self.extent(index);
+            if stored != 0 {
+                tx.free(PoolOffset(stored))?;
+            }
+            let table = self.table_for(tx, index / TABLE_ENTRIES, next)?;
+            tx.store_u64(table_entry(table, index), spilled.at.0)?;
+            next.extents.push((index, spilled.at.0));
+        }
+        Ok(())
     }
 
     fn extent(&self, index: usize) -> u64 {
@@ -354,7 +566,7 @@ impl Store {
         let mut at = lens.kept;
         while at < end {
             let extent = self.extent((at / EXTENT_BYTES) as usize);
-            if extent == 0 {
+            if extent == 0 || changes.spilled(at / EXTENT_BYTES).is_some() {
                 at = (at + 1).next_multiple_of(EXTENT_BYTES);
                 continue;
             }
@@ -474,6 +686,51 @@ fn store_differences<T: Transact>(
         tx.store(*at, bytes)?;
     }
     Ok(())
+}
+
+/// FILE-2, for extents that are to become the file's.
+fn zero_behind_spilled<T: Transact>(
+    tx: &mut T,
+    changes: &Changes,
+    lens: Lens,
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    for (index, spilled) in changes.all_spilled() {
+        let used = (lens.len - index * EXTENT_BYTES).min(EXTENT_BYTES);
+        zero_behind(tx, changes, index, spilled, used, scratch)?;
+    }
+    Ok(())
+}
+
+/// Bytes of a spilled extent from its used ones up to `used` become zeros, but for those of granules in memory.
+fn zero_behind<T: Transact>(
+    tx: &mut T,
+    changes: &Changes,
+    index: u64,
+    spilled: Spilled,
+    used: u64,
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    let mut inside = spilled.used;
+    while inside < used {
+        let end = (inside + 1).next_multiple_of(GRANULE_BYTES as u64).min(used);
+        let number = index * GRANULES + inside / GRANULE_BYTES as u64;
+        if changes.granule(number).is_none() {
+            let zeros = &ZEROS[..(end - inside) as usize];
+            compare(tx, spilled.at.plus(inside), zeros, |_| Source::Zeros, scratch)?;
+        }
+        inside = end;
+    }
+    Ok(())
+}
+
+/// A list of spilled extents: the next list, and the extents.
+fn load_list<T: Transact>(tx: &mut T, list: u64) -> Result<(u64, Vec<u64>), Abort> {
+    let (next, extents) = (tx.load_u64(PoolOffset(list))?, tx.load_u64(PoolOffset(list + 8))?);
+    if extents > SPILL_EXTENTS as u64 {
+        return Err(Abort::damaged("a list of spilled extents is too long"));
+    }
+    Ok((next, load_words(tx, PoolOffset(list + 16), extents as usize)?))
 }
 
 /// Where a table has its entry for an extent.

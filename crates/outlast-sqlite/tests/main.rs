@@ -18,7 +18,11 @@ mod crashed;
 mod errors;
 #[path = "main/killed.rs"]
 mod killed;
+#[path = "main/large.rs"]
+mod large;
 #[path = "main/plain.rs"]
 mod plain;
 #[path = "main/shell.rs"]
 mod shell;
+#[path = "main/volatile.rs"]
+mod volatile;

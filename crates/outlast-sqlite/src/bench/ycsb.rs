@@ -15,11 +15,11 @@ fn fill(random: &mut Random, bytes: &mut [u8]) {
     });
 }
 
-pub(super) fn load_values(client: &Client<'_>, plan: &Plan) -> Result<(), ClientError> {
+pub(super) fn load_values(client: &Client<'_>, plan: &Plan, rows: u64) -> Result<(), ClientError> {
     client.run("create table t(id integer primary key, v blob)")?;
     let mut insert = client.prepare("insert into t values (?, ?)")?;
     let (mut random, mut value) = (Random::new(plan.seed), vec![0; plan.value_bytes]);
-    for row in 0..plan.rows {
+    for row in 0..rows {
         fill(&mut random, &mut value);
         insert.execute(&[Value::Int(row as i64), Value::Blob(&value)])?;
     }
@@ -56,6 +56,61 @@ impl Terminal for Updates<'_> {
     fn run(&mut self) -> Result<(), ClientError> {
         self.update.execute(&[Value::Int(self.row), Value::Blob(&self.value)])
     }
+}
+
+/// Rows behind the last one, some in a transaction.
+pub(super) struct Inserts<'c> {
+    begin: Statement<'c>,
+    insert: Statement<'c>,
+    commit: Statement<'c>,
+    random: Random,
+    rows: usize,
+    value: Vec<u8>,
+}
+
+impl<'c> Inserts<'c> {
+    pub fn new(
+        client: &'c Client<'c>,
+        plan: &Plan,
+        round: u64,
+        rows: usize,
+    ) -> Result<Self, ClientError> {
+        Ok(Self {
+            begin: client.prepare("begin")?,
+            insert: client.prepare("insert into t values (null, ?)")?,
+            commit: client.prepare("commit")?,
+            random: Random::stream(plan.seed, round),
+            rows,
+            value: vec![0; (plan.value_bytes / FIELDS).max(1)],
+        })
+    }
+}
+
+impl Terminal for Inserts<'_> {
+    fn draw(&mut self) {
+        fill(&mut self.random, &mut self.value);
+    }
+
+    fn run(&mut self) -> Result<(), ClientError> {
+        if self.rows == 1 {
+            return self.insert.execute(&[Value::Blob(&self.value)]);
+        }
+        self.begin.execute(&[])?;
+        for _ in 0..self.rows {
+            self.insert.execute(&[Value::Blob(&self.value)])?;
+        }
+        self.commit.execute(&[])
+    }
+}
+
+/// A table to which rows were added has all of them: their keys are consecutive.
+pub(super) fn missing_rows(client: &Client<'_>) -> Result<Option<String>, ClientError> {
+    let mut count = client.prepare("select count(*), max(id) from t")?;
+    let found = count.first(&[], |row| (row.int(0), row.int(1)))?;
+    Ok(match found {
+        Some((rows, last)) if rows == last && rows > 0 => None,
+        other => Some(format!("rows and the last key: {other:?}")),
+    })
 }
 
 /// Fields of a user.

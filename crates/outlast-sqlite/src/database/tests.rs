@@ -65,7 +65,7 @@ fn what_is_not_committed_when_a_lock_is_lowered_is_forgotten() {
         database.write(&mut state, 0, b"some").unwrap();
         database.prepare(&mut state, b"/nowhere/mj").unwrap();
         state.journal.create();
-        state.journal.write(0, b"journal").unwrap();
+        database.write_journal(&mut state, 0, b"journal").unwrap();
     }
     assert!(database.is_prepared());
     database.lower(&mut level, Level::Shared);
@@ -93,4 +93,44 @@ fn a_database_is_one_whatever_the_name_of_its_file() {
     close(database);
     assert!(with(journal.as_os_str().as_bytes(), "-journal", |_| ()).is_none());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+}
+
+/// A transaction over several databases that has spilled waits for its super-journal like any other; one that has not
+/// come so far is freed at the next opening.
+#[test]
+fn spilled_changes_wait_for_a_super_journal_too() {
+    const LEN: usize = 1 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, super_journal) = (directory.path().join("a.pool"), directory.path().join("mj"));
+    let options = DatabaseOptions { spill_bytes: 100_000, ..options() };
+    for (is_prepared, is_there) in [(true, true), (true, false), (false, false)] {
+        let (database, _) = open(&path, &options, true, true).unwrap();
+        let mut state = database.state();
+        database.write(&mut state, 0, &[1; 70_000]).unwrap();
+        database.commit(&mut state).unwrap();
+        for at in (0..LEN).step_by(4096) {
+            database.write(&mut state, at as u64, &[2; 4096]).unwrap();
+        }
+        assert!(database.has_spilled() && state.changes.bytes() < 100_000);
+        if is_prepared {
+            database.prepare(&mut state, super_journal.as_os_str().as_bytes()).unwrap();
+        }
+        drop(state);
+        assert_eq!((begin(&database), database.stored_len()), ([1; 4], 70_000));
+        // Closed in the middle, as a crash leaves it.
+        close(database);
+        if is_there {
+            std::fs::write(&super_journal, "names").unwrap();
+        }
+        let (database, _) = open(&path, &options, true, false).unwrap();
+        let is_committed = is_prepared && !is_there;
+        let (byte, len) = if is_committed { (2, LEN) } else { (1, 70_000) };
+        let mut bytes = vec![0; len];
+        assert_eq!(database.read_stored(0, &mut bytes), len as u64);
+        assert!(bytes.iter().all(|found| *found == byte));
+        assert!(!database.has_spilled());
+        close(database);
+        let _ = std::fs::remove_file(&super_journal);
+        std::fs::remove_file(&path).unwrap();
+    }
 }

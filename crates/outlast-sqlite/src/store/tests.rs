@@ -1,7 +1,25 @@
 use outlast::{CreateOptions, OpenOptions, Pool};
 use outlast_pmem::{Heap, Medium};
 
+use outlast::UnrecoveredPool;
+use outlast_workloads::Random;
+
 use super::*;
+use crate::changes::Base;
+
+/// The content of a pool below changes.
+#[derive(Clone, Copy)]
+struct Below<'t>(&'t Store, &'t Pool<Heap>);
+
+impl Base for Below<'_> {
+    fn load_stored(&self, at: u64, out: &mut [u8]) {
+        self.0.read(at, out, |at, out| self.load_block(at, out));
+    }
+
+    fn load_block(&self, at: PoolOffset, out: &mut [u8]) {
+        self.1.medium().load(at, out);
+    }
+}
 
 /// A file in a pool, and the same bytes beside it.
 struct Twin {
@@ -111,8 +129,8 @@ fn a_directory_gets_longer() {
     let mut twin = Twin::new();
     let far = DIRECTORY_ENTRIES_MIN as u64 * TABLE_ENTRIES as u64 * EXTENT_BYTES;
     let mut changes = Changes::default();
-    changes.write(100, &[1; 9], 0, |_, _| ()).unwrap();
-    changes.write(5 * far, &[2; 9], 0, |_, _| ()).unwrap();
+    changes.write(100, &[1; 9], 0, |_: u64, _: &mut [u8]| ()).unwrap();
+    changes.write(5 * far, &[2; 9], 0, |_: u64, _: &mut [u8]| ()).unwrap();
     twin.store.commit(&mut twin.pool.lane().unwrap(), &changes).unwrap();
     let mut lane = twin.pool.lane().unwrap();
     let found = lane.run(|tx| Ok(Store::open(tx).unwrap().unwrap())).unwrap();
@@ -123,5 +141,75 @@ fn a_directory_gets_longer() {
             store.read(at, &mut byte, |at, out| twin.pool.medium().load(at, out));
             assert_eq!(byte, [wanted], "at {at}");
         }
+    }
+}
+
+/// Transactions by chance that spill now and then, end in a commit or are given up, and pass through an opening. In
+/// the end no extent is left but the file's.
+#[test]
+fn spilled_changes_are_the_transaction_s_until_it_commits() {
+    const FILE: u64 = 6 * EXTENT_BYTES;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut twin = Twin::new();
+        for _ in 0..6 {
+            let (mut changes, mut shadow) = (Changes::default(), twin.shadow.clone());
+            for _ in 0..14 {
+                let stored_len = twin.store.len();
+                match random.below(6) {
+                    0 => {
+                        let len = random.below(FILE);
+                        changes.set_len(len, stored_len);
+                        shadow.resize(len as usize, 0);
+                    }
+                    1 | 2 => {
+                        let mut lane = twin.pool.lane().unwrap();
+                        twin.store.spill(&mut lane, &mut changes).unwrap();
+                        assert_eq!(changes.bytes(), 0);
+                        assert!(twin.store.has_spilled() || changes.all_spilled().is_empty());
+                    }
+                    kind => {
+                        let granule = GRANULE_BYTES as u64;
+                        let (at, len) = match kind {
+                            3 => (random.below(FILE), random.below(9_000) + 1),
+                            _ => (
+                                random.below(FILE / granule) * granule,
+                                granule * (1 + random.below(4)),
+                            ),
+                        };
+                        let bytes: Vec<u8> = (0..len).map(|_| random.below(4) as u8).collect();
+                        let below = Below(&twin.store, &twin.pool);
+                        changes.write(at, &bytes, stored_len, below).unwrap();
+                        let (at, end) = (at as usize, at as usize + bytes.len());
+                        shadow.resize(shadow.len().max(end), 0);
+                        shadow[at..end].copy_from_slice(&bytes);
+                    }
+                }
+                let mut seen = vec![7; shadow.len() + 9];
+                changes.read(0, &mut seen, stored_len, Below(&twin.store, &twin.pool));
+                assert!(
+                    seen[..shadow.len()] == shadow,
+                    "seed {seed}: the transaction sees otherwise"
+                );
+                assert_eq!(seen[shadow.len()..], [0; 9]);
+                // What is spilled is not seen.
+                twin.compare();
+            }
+            let mut lane = twin.pool.lane().unwrap();
+            if random.below(3) == 0 {
+                twin.store.free_spilled(&mut lane).unwrap();
+            } else {
+                twin.store.commit(&mut lane, &changes).unwrap();
+                twin.shadow = shadow;
+            }
+            drop(lane);
+            assert!(!twin.store.has_spilled());
+            twin.compare();
+        }
+        let extents = twin.store.extents.iter().filter(|extent| **extent != 0).count();
+        let tables = twin.store.tables.iter().filter(|table| **table != 0).count();
+        let pool = UnrecoveredPool::open(twin.pool.close()).unwrap().recover().unwrap();
+        let allocated = pool.allocated_blocks(&mut Default::default());
+        assert_eq!(allocated.len(), 2 + tables + extents, "seed {seed}: blocks are left");
     }
 }

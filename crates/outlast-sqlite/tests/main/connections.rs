@@ -65,14 +65,69 @@ fn a_second_process_is_told_that_the_pool_is_in_use() {
     let open = format!(".open file:{}?vfs=outlast\n", path.display());
     let extension = crate::common::extension();
     let second = format!(
-        ".shell sqlite3 -batch -cmd '.load {}' -cmd '.open file:{}?vfs=outlast' :memory: 'select 1' 2>&1",
+        ".shell sqlite3 -batch -cmd '.load {}' -cmd '.open file:{}?vfs=outlast' :memory: 'select * from sqlite_master' 2>&1",
         extension.display(),
         path.display()
     );
     let printed = shell_output(&format!("{open}create table t(a);\n{second}\nselect 'here';\n"));
     let printed = String::from_utf8(printed.stdout).unwrap();
     assert!(printed.contains("open in another process"), "{printed}");
+    assert!(printed.contains("database is locked"), "{printed}");
     assert!(printed.contains("here"), "{printed}");
+}
+
+/// Connects, and adds a row as soon as the pool is free.
+const SECOND: &str = "
+path, timeout = sys.argv[1], float(sys.argv[2])
+db = open(path, timeout=timeout)
+print('connected', flush=True)
+try:
+    db.execute('begin immediate')
+    db.execute('create table if not exists t(a)')
+    db.execute('insert into t values (2)')
+    db.execute('commit')
+    print(db.execute('select sum(a) from t').fetchone()[0], db.execute('pragma integrity_check').fetchone()[0])
+except sqlite3.OperationalError as error:
+    print(error)
+";
+
+/// A process that finds the pool in use waits as long as its busy timeout says, and works when the pool is free.
+#[test]
+fn a_second_process_waits_for_its_busy_timeout() {
+    let Some(python) = python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pool").display().to_string();
+    let script = "
+import subprocess, time
+path, script = sys.argv[1:]
+def second(path, timeout):
+    command = [sys.executable, '-c', script, path, str(timeout)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+db = open(path)
+db.execute('create table t(a)')
+db.execute('insert into t values (1)')
+out, told = second(path, 0).communicate()
+print(out.split('\\n')[1])
+assert 'open in another process' in told, told
+child = second(path, 300)
+assert child.stdout.readline() == 'connected\\n'
+time.sleep(0.3)
+assert child.poll() is None, 'it waits'
+db.close()
+out, told = child.communicate(timeout=300)
+print(out, end='')
+assert told.count('open in another process') <= 1, told
+# Several that create the pool at once, in place of an empty file or not: each gets its turn.
+for name, is_there in ((path + '2', False), (path + '3', True)):
+    if is_there:
+        import pathlib
+        pathlib.Path(name).touch()
+    children = [second(name, 300) for _ in range(4)]
+    print(*sorted(child.communicate(timeout=300)[0].split()[1] for child in children))
+";
+    let second = crate::common::python_script(SECOND);
+    let printed = run_python(python, script, &[&path, &second]);
+    assert_eq!(printed, "database is locked\n3 ok\n2 4 6 8\n2 4 6 8\n");
 }
 
 #[test]

@@ -6,12 +6,12 @@
 //! transactions acknowledged, or one more. Recoveries are crashed, too, those that settle a transaction over several
 //! databases among them. Every file of the shadow has passed `PRAGMA integrity_check`.
 
-use outlast::{CreateOptions, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
+use outlast::{CreateOptions, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool};
 use outlast_crash::{
     Broken, Check, Crash, Exhaustive, ImageMedium, Model, Report, Sampled, Violation,
 };
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_sqlite::changes::Changes;
+use outlast_sqlite::changes::{Base, Changes};
 use outlast_sqlite::client::{ClientError, Sqlite};
 use outlast_sqlite::store::{Scratch, Store, StoreError};
 use outlast_trace::TxId;
@@ -180,7 +180,11 @@ impl Campaign {
                 let half = changes(before, after, |page| page % 2 == 1);
                 store.commit(&mut lane, &half).unwrap();
             }
-            let all = changes(before, after, |page| !self.splits || page % 2 == 0);
+            let mut all = changes(before, after, |page| !self.splits || page % 2 == 0);
+            if number % 2 == 1 {
+                // As a transaction that is larger than its share of memory.
+                store.spill(&mut lane, &mut all).unwrap();
+            }
             if number % 3 == 1 {
                 // As in a transaction over several databases.
                 let next = lane.run(|tx| store.prepare(tx, &all, b"/a/super-journal"));
@@ -203,6 +207,9 @@ impl Campaign {
             let mut lane = pool.lane()?;
             let mut store = find(&mut lane)?;
             store.settle(&mut lane, |_| Ok(is_there))?;
+            if store.has_spilled() {
+                return Err("spilled extents are left".into());
+            }
             return Ok(Found { file: read(&store, pool.medium()), prepared: None });
         }
         let store = find(&mut pool.reader())?;
@@ -211,9 +218,7 @@ impl Campaign {
         if store.is_prepared() {
             let (_, changes) = pool.reader().run(|tx| store.prepared(tx))?;
             let mut changed = vec![0; changes.len(store.len()) as usize];
-            changes.read(0, &mut changed, store.len(), |at, out| {
-                store.read(at, out, |at, out| pool.medium().load(at, out));
-            });
+            changes.read(0, &mut changed, store.len(), Below(&store, pool.medium()));
             prepared = Some(changed);
         }
         Ok(Found { file, prepared })
@@ -233,6 +238,19 @@ impl Campaign {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A pool below changes.
+struct Below<'p, M>(&'p Store, &'p M);
+
+impl<M: Medium> Base for Below<'_, M> {
+    fn load_stored(&self, at: u64, out: &mut [u8]) {
+        self.0.read(at, out, |at, out| self.1.load(at, out));
+    }
+
+    fn load_block(&self, at: PoolOffset, out: &mut [u8]) {
+        self.1.load(at, out);
     }
 }
 

@@ -134,7 +134,7 @@ db.execute('pragma cache_size=10')
 db.execute('create table t(a integer primary key, b)')
 db.execute('insert into t values (1, ?)', ('one',))
 pages = int(pathlib.Path('/proc/self/statm').read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (48 << 20), resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (12 << 20), resource.RLIM_INFINITY))
 db.execute('begin')
 try:
     for number in range(2, 100000):

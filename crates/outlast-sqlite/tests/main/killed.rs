@@ -11,7 +11,7 @@ const WRITER: &str = "
 import random
 path, seed = sys.argv[1], int(sys.argv[2])
 random.seed(seed)
-db = open(path)
+db = open(path, sys.argv[3])
 db.execute('pragma cache_size=8')
 db.execute('create table if not exists t(a integer primary key, b)')
 db.execute('create table if not exists done(n)')
@@ -64,6 +64,16 @@ print(n)
 
 #[test]
 fn what_a_killed_client_has_been_told_is_there() {
+    kill_clients("");
+}
+
+/// Almost every transaction spills.
+#[test]
+fn what_a_killed_client_has_spilled_is_seen_once_it_was_told() {
+    kill_clients("&spill=20K");
+}
+
+fn kill_clients(parameters: &str) {
     let Some(python) = python() else { return };
     let rounds: u64 = std::env::var("OUTLAST_KILLS").map_or(12, |kills| kills.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
@@ -71,7 +81,7 @@ fn what_a_killed_client_has_been_told_is_there() {
     let mut committed = 0;
     for round in 0..rounds {
         let mut command = Command::new(python);
-        command.args(["-c", &python_script(WRITER), &path, &round.to_string()]);
+        command.args(["-c", &python_script(WRITER), &path, &round.to_string(), parameters]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first: u64 = lines.next().unwrap().unwrap().parse().unwrap();
