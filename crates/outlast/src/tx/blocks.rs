@@ -35,7 +35,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// [`Abort::BadAddress`] when there is none. That is an answer and does not end the
     /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
         self.lane.pending.was_seen |= !self.lane.pending.is_empty();
         let found = own.map_or_else(|| self.find_block("looking for a block", at), Ok);
@@ -122,8 +122,8 @@ impl<'p, M: Medium> Tx<'p, M> {
                     if waiting && !swept {
                         swept = true;
                         writeback::sweep(pool, self.lane.id, Reach::All);
-                    } else if !pool.grow_for(bytes) {
-                        return Err(Abort::OutOfSpace { bytes });
+                    } else {
+                        pool.grow_for(bytes)?;
                     }
                 }
                 Err(error) => return Err(self.heap_error(error, "allocating", PoolOffset(0))),

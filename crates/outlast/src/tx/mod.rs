@@ -40,7 +40,7 @@ use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
 use crate::log::{self, Payload};
 use crate::plant::Plant;
-use crate::pool::{LaneState, Pool};
+use crate::pool::{LaneShared, LaneState, Pool};
 use crate::scheme::{Logging, WriteBack};
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -264,6 +264,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.lane.buffers.changed_nothing() {
             if self.pool.logging == Logging::Sections {
                 self.await_stable(&self.predecessors());
+                // What they did may never be.
+                self.refuse_unusable()?;
             }
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
@@ -282,6 +284,31 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Whether an operation failed because another transaction was in the way.
     pub(crate) fn met_conflict(&self) -> bool {
         matches!(self.lane.buffers.failure, Some(Abort::Conflict))
+    }
+
+    /// Ends the transaction, and what the lane has pending, on a medium that has failed. No later
+    /// transaction of the pool begins, so this only keeps those under way on other lanes from seeing
+    /// what was not acknowledged, and from waiting for it.
+    #[cold]
+    pub(crate) fn abandon(&mut self) {
+        self.lane.buffers.left_lines_only = false;
+        self.drop_batch();
+        let is_in_place = self.lane.buffers.undo.stored;
+        if is_in_place {
+            self.put_back();
+        }
+        // Optimistic readers: see `abort_undo`.
+        let version = is_in_place.then(|| self.tick());
+        self.release_locks(version);
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        shared.section.store(0, Ordering::Release);
+        shared.bound.store(LaneShared::IDLE, Ordering::Release);
+        // The heap in memory keeps what was reserved: nothing is allocated any more.
+        let Buffers { allocated, freed, regions, fresh_lines, .. } = &mut self.lane.buffers;
+        allocated.clear();
+        freed.clear();
+        regions.clear();
+        fresh_lines.clear();
     }
 
     /// Undoes everything.
