@@ -171,6 +171,7 @@ impl LaneState {
         let before = pending.before;
         buffers.lines.truncate(before.lines);
         buffers.freed.truncate(before.freed);
+        buffers.freed_at.clear();
         buffers.fresh.truncate(before.fresh);
         debug_assert!(
             buffers.locked.len() == before.locked && buffers.allocated.len() == before.allocated

@@ -2,7 +2,8 @@
 
 use outlast::typed::{PQueue, PString, TypedLane};
 use outlast::{
-    Abort, CreateOptions, Domain, FilePool, Lane, MapOptions, OpenOptions, Pool, Scheme,
+    Abort, BlockKind, CreateOptions, Domain, FilePool, Lane, MapOptions, OpenOptions, Pool, Runner,
+    Scheme, Transact,
 };
 use outlast_pmem::{Heap, Medium};
 
@@ -108,5 +109,33 @@ fn a_pool_that_may_grow_lends_a_long_log_what_it_needs() {
             drain(&mut lane, queue, u64::MAX)
         });
         assert_eq!(done.unwrap(), 6000, "{scheme}");
+    }
+}
+
+/// Blocks that one transaction gives back are told from those that it has given back already, few or
+/// many.
+#[test]
+fn a_block_is_given_back_once_in_a_transaction_of_many() {
+    for scheme in sound_schemes() {
+        let open = OpenOptions::with_scheme(scheme);
+        let pool = Pool::create_on(Heap::new(6 << 20), &CreateOptions::default(), &open).unwrap();
+        let mut lane = pool.lane().unwrap();
+        for count in [100, 40, 33, 32, 100] {
+            let take = |tx: &mut outlast::Tx<'_, _>| {
+                let blocks = (0..count).map(|_| tx.alloc(64, BlockKind::General));
+                blocks.collect::<Result<Vec<_>, _>>()
+            };
+            let blocks = lane.run(take).unwrap();
+            for twice in [0, 31, blocks.len() - 1] {
+                let refused = lane.run(|tx| {
+                    blocks.iter().try_for_each(|block| tx.free(*block))?;
+                    tx.free(blocks[twice])
+                });
+                let refused = refused.unwrap_err();
+                assert!(matches!(refused, Abort::BadAddress(_)), "{scheme}: {refused}");
+                assert!(refused.to_string().contains("already"), "{scheme}: {refused}");
+            }
+            lane.run(|tx| blocks.iter().try_for_each(|block| tx.free(*block))).unwrap();
+        }
     }
 }
