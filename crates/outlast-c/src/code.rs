@@ -123,6 +123,7 @@ impl From<Abort> for Failure {
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
             Abort::BadAddress(_) => ARCHAPT_BAD_ADDRESS,
             Abort::Forked => ARCHAPT_FORKED,
+            Abort::Medium(_) | Abort::Growth(_) => ARCHAPT_SYSTEM,
             // No caller asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
             // No call opens for reading only.
@@ -162,7 +163,7 @@ impl From<PoolError> for Failure {
             PoolError::Map(MapError::BadLength { .. } | MapError::Truncated { .. }) => {
                 ARCHAPT_DAMAGED
             }
-            PoolError::Map(_) | PoolError::Grow(_) => ARCHAPT_SYSTEM,
+            PoolError::Map(_) | PoolError::Grow(_) | PoolError::Medium(_) => ARCHAPT_SYSTEM,
             PoolError::NeedsRecovery { .. } | PoolError::ReadOnly => ARCHAPT_INTERNAL,
         };
         Self::new(code, error.to_string())

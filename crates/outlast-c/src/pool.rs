@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use outlast::{Ack, CreateOptions, FilePool, OpenOptions, PoolError, Scheme};
-use outlast_pmem::{Domain, MapError, MapOptions};
+use outlast_pmem::{Domain, MapError, MapOptions, Medium};
 
 use crate::code::ArchaptCode::*;
 use crate::code::{ArchaptCode, Failure, guarded};
@@ -198,7 +198,7 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
         let mut place = session::pool();
         let shared = place.take().ok_or_else(session::not_open)?;
         match Arc::try_unwrap(shared.pool) {
-            Ok(pool) => drop(pool.close()),
+            Ok(pool) => close(pool)?,
             Err(pool) => {
                 let sessions = Arc::strong_count(&pool) - 1;
                 *place = Some(Shared { pool, ..shared });
@@ -208,6 +208,12 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
         }
         Ok(())
     })
+}
+
+/// Closes a pool. It is closed also when a write to its file has failed, now or earlier; then that is
+/// the error.
+pub(crate) fn close(pool: FilePool) -> Result<(), PoolError> {
+    pool.close().failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Gives the calling thread's session with the pool back, so that another thread can have its lane. A

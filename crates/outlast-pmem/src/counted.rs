@@ -160,6 +160,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.is_forked()
     }
 
+    fn failure(&self) -> Option<crate::MediumFailure> {
+        self.inner.failure()
+    }
+
     #[inline]
     fn is_paged(&self) -> bool {
         self.inner.is_paged()

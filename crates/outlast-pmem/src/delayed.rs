@@ -145,6 +145,10 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.is_forked()
     }
 
+    fn failure(&self) -> Option<crate::MediumFailure> {
+        self.inner.failure()
+    }
+
     #[inline]
     fn is_paged(&self) -> bool {
         self.inner.is_paged()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::domain::Domain;
 
@@ -162,6 +163,44 @@ pub enum MapError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+/// A write to a medium has failed. The system may have dropped what was to be written and called it
+/// clean, so a later success would prove nothing: the medium takes no further writes, and every later
+/// commit fails with this error. Everything acknowledged before is durable. Close the pool and open
+/// it again; recovery brings it to a state with all of that.
+///
+/// Clones share the cause.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}; the pool takes no more commits: close it and open it again")]
+pub struct MediumFailure(#[source] Arc<MapError>);
+
+impl MediumFailure {
+    /// With the name of the file and the call that failed.
+    pub(crate) fn new(path: &Path, what: &'static str, source: io::Error) -> Self {
+        Self(Arc::new(MapError::Io { path: path.to_owned(), what, source }))
+    }
+
+    /// The file, the call and the operating system's error.
+    pub fn cause(&self) -> &MapError {
+        &self.0
+    }
+
+    /// The operating system's number of the error, if it gave one.
+    pub fn errno(&self) -> Option<i32> {
+        match &*self.0 {
+            MapError::Io { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+/// An error like this one, which cannot be cloned.
+pub(crate) fn same_error(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
 }
 
 impl MapError {

@@ -64,6 +64,11 @@ pub(crate) trait Pages {
 
     /// Stores bytes and makes them durable, with one flush of the device.
     fn write_through(&self, at: PoolOffset, bytes: &[u8]) -> io::Result<()>;
+
+    /// A write has failed. When this returns, nothing that is stored later reaches the pages.
+    fn fail(&self, error: &io::Error) {
+        let _ = error;
+    }
 }
 
 /// A way to break the log, for checks that can fail.

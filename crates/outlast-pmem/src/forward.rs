@@ -41,6 +41,15 @@ macro_rules! forward {
                 (**self).is_forked()
             }
 
+            fn failure(&self) -> Option<crate::MediumFailure> {
+                (**self).failure()
+            }
+
+            #[inline(always)]
+            fn is_usable(&self) -> bool {
+                (**self).is_usable()
+            }
+
             fn file(&self) -> Option<&std::fs::File> {
                 (**self).file()
             }
@@ -123,6 +132,12 @@ macro_rules! forward {
             #[track_caller]
             fn fence(&self) {
                 (**self).fence();
+            }
+
+            #[inline(always)]
+            #[track_caller]
+            fn try_fence(&self) -> bool {
+                (**self).try_fence()
             }
 
             #[inline(always)]

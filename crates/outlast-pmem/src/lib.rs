@@ -60,7 +60,7 @@ pub use crc::crc32c_in_stripes;
 pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use domain::{Domain, UnknownDomain};
-pub use error::{MapError, PAGE_BYTES};
+pub use error::{MapError, MediumFailure, PAGE_BYTES};
 pub use fence_log::{FENCE_LOG_BYTES_MIN, FenceLogBug, FenceRegion, FoundFences, read_fences};
 pub use file::{file_len_limit, is_named, remove_if_free};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};

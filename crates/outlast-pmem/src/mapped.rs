@@ -17,6 +17,7 @@
 //! A mapping belongs to the process that made it. A forked child inherits the addresses and must
 //! not use them: [`is_forked`](Medium::is_forked) tells it so.
 
+mod hidden;
 mod locked;
 #[cfg_attr(all(unix, not(outlast_portable)), path = "mapped/os_unix.rs")]
 #[cfg_attr(not(all(unix, not(outlast_portable))), path = "mapped/os_other.rs")]
@@ -28,12 +29,12 @@ mod window;
 #[allow(unsafe_code)]
 pub(crate) mod words;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
@@ -42,7 +43,7 @@ use crate::cpu::{self, CpuFeatures, cpu_features};
 use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::domain::Domain;
-use crate::error::{MapError, PAGE_BYTES};
+use crate::error::{MapError, MediumFailure, PAGE_BYTES, same_error};
 use crate::fence_log::{FenceLog, FenceRegion, Pages};
 use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
@@ -111,10 +112,13 @@ pub struct Mapped {
     has_atomic_line: bool,
     pages: PageNotes,
     growing: Mutex<()>,
+    failure: OnceLock<MediumFailure>,
     max_len: u64,
     domain: Domain,
     detection: Detection,
     path: PathBuf,
+    /// The name of a file that has not got its own yet.
+    hidden: Mutex<Option<PathBuf>>,
     owner: OwnerProcess,
     file: Locked,
 }
@@ -137,26 +141,57 @@ impl Mapped {
         len: u64,
         options: &MapOptions,
     ) -> Result<Self, MapError> {
+        let mapped = Self::create_hidden(path, len, options, [0; 8])?;
+        mapped.show()?;
+        Ok(mapped)
+    }
+
+    /// As [`create`](Self::create), but the file has another name until [`show`](Self::show) is called
+    /// (F3), and is removed when this is dropped before. `begins` are its first bytes when it is
+    /// whole: a file of that kind that a killed process has left beside it is removed.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub fn create_hidden(
+        path: impl AsRef<Path>,
+        len: u64,
+        options: &MapOptions,
+        begins: [u8; 8],
+    ) -> Result<Self, MapError> {
         let path = path.as_ref();
         check_len(path, len)?;
         if options.read_only {
             return Err(MapError::ReadOnly { path: path.to_owned() });
         }
         check_domain(path, options.domain)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(
-            |error| match MapError::io(path, "create", error) {
-                MapError::NotFound { path } => MapError::NoDirectory { path },
-                MapError::AlreadyExists { path } if path.is_dir() => {
-                    MapError::NotRegular { path, is: "a directory" }
-                }
-                error => error,
-            },
-        )?;
-        let made = fill_and_map(path, &file, len, options).inspect_err(|_| {
+        let (hidden, file) = hidden::create(path, begins)?;
+        let made = fill_and_map(path, &hidden, &file, len, options).inspect_err(|_| {
             // The error that is reported is the one that made the file useless.
-            remove_if_free(path, &file);
+            remove_if_free(&hidden, &file);
         })?;
-        Ok(Self::of(path, made, file, options))
+        let mut mapped = Self::of(path, made, file, options);
+        mapped.hidden = Mutex::new(Some(hidden));
+        Ok(mapped)
+    }
+
+    /// Gives a file that was created hidden its name, durably; nothing is overwritten. Does nothing to
+    /// other files.
+    ///
+    /// # Errors
+    /// [`MapError`]; then nothing has got the name.
+    pub fn show(&self) -> Result<(), MapError> {
+        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(from) = hidden.as_ref().filter(|_| !self.is_forked()) else { return Ok(()) };
+        hidden::rename(from, &self.path, self.file.get())?;
+        if self.domain != Domain::Process {
+            let directory = hidden::directory_of(&self.path);
+            os::sync_directory(directory).map_err(|error| {
+                remove_if_free(&self.path, self.file.get());
+                MapError::io(directory, "make durable", error)
+            })?;
+        }
+        *hidden = None;
+        Ok(())
     }
 
     /// Maps an existing file. What it has of holes is allocated first; on a medium for reading
@@ -190,10 +225,12 @@ impl Mapped {
             has_atomic_line: movdir64b,
             pages: PageNotes::default(),
             growing: Mutex::new(()),
+            failure: OnceLock::new(),
             max_len,
             domain,
             detection,
             path: path.to_owned(),
+            hidden: Mutex::new(None),
             file: Locked::new(file, owner.clone(), options.read_only),
             owner,
         }
@@ -240,6 +277,16 @@ impl Mapped {
         &self.path
     }
 
+    /// The failure of the medium as that of another call.
+    fn failed_map(&self) -> Option<MapError> {
+        match self.failure.get()?.cause() {
+            MapError::Io { path, what, source } => {
+                Some(MapError::Io { path: path.clone(), what, source: same_error(source) })
+            }
+            _ => None,
+        }
+    }
+
     /// The length up to which the file can grow while it is mapped, in bytes.
     pub fn max_len(&self) -> u64 {
         if os::CAN_GROW { self.max_len } else { self.window.len() }
@@ -273,12 +320,46 @@ impl Mapped {
 
     /// A fence that does more than the store fence: behind that, streams are in the page cache.
     #[inline(never)]
-    fn fence_otherwise(&self) {
+    fn fence_otherwise(&self) -> bool {
         cpu::store_fence();
         if self.write_back == WriteBack::Clflush {
-            return cpu::full_fence();
+            cpu::full_fence();
+            return true;
         }
-        self.pages.drain(self);
+        self.pages.drain(self)
+    }
+
+    /// A call that was to make something durable has failed, and the system may have dropped what it
+    /// was to write. From here on nothing that is stored reaches the file, and then nothing is
+    /// promised any more: no fence succeeds.
+    fn fail(&self, what: &'static str, error: &io::Error) {
+        // Another thread that fails meanwhile waits until the file is out of reach.
+        self.failure.get_or_init(|| {
+            self.window.detach(self.file.get());
+            self.file.forget_cached_when_dropped();
+            MediumFailure::new(&self.path, what, same_error(error))
+        });
+        self.owner.stop();
+    }
+
+    /// As [`fail`](Self::fail), where what is stored is durable through the page cache; elsewhere a
+    /// failed call has lost nothing.
+    fn fail_if_paged(&self, what: &'static str, error: &io::Error) {
+        if self.write_back == WriteBack::Pages {
+            self.fail(what, error);
+            self.pages.fail();
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let hidden = self.hidden.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hidden) = hidden
+            && self.owner.is_this_process()
+        {
+            remove_if_free(hidden, self.file.get());
+        }
     }
 }
 
@@ -299,6 +380,10 @@ impl Pages for Mapped {
             }
             result => result,
         }
+    }
+
+    fn fail(&self, error: &io::Error) {
+        Mapped::fail(self, "sync", error);
     }
 }
 
@@ -325,6 +410,15 @@ impl Medium for Mapped {
         !self.owner.is_this_process()
     }
 
+    fn failure(&self) -> Option<MediumFailure> {
+        self.failure.get().cloned()
+    }
+
+    #[inline]
+    fn is_usable(&self) -> bool {
+        self.owner.is_running()
+    }
+
     fn file(&self) -> Option<&File> {
         Some(self.file.get())
     }
@@ -336,8 +430,13 @@ impl Medium for Mapped {
     }
 
     fn write_in_place(&self) -> Result<(), MapError> {
-        let synced = self.file.get().sync_data();
-        synced.map_err(|error| MapError::io(&self.path, "make durable", error))?;
+        if let Some(error) = self.failed_map() {
+            return Err(error);
+        }
+        self.file.get().sync_data().map_err(|error| {
+            self.fail_if_paged("sync", &error);
+            MapError::Io { path: self.path.clone(), what: "sync", source: error }
+        })?;
         self.pages.end_log();
         Ok(())
     }
@@ -425,10 +524,18 @@ impl Medium for Mapped {
 
     #[inline]
     fn fence(&self) {
+        let _ = self.try_fence();
+    }
+
+    #[inline]
+    fn try_fence(&self) -> bool {
         // Behind the fence the question would delay what comes next.
         match self.write_back {
             WriteBack::Clflush | WriteBack::Pages => self.fence_otherwise(),
-            _ => cpu::store_fence(),
+            _ => {
+                cpu::store_fence();
+                true
+            }
         }
     }
 
@@ -498,6 +605,9 @@ impl Medium for Mapped {
         if len <= old_len {
             return Ok(());
         }
+        if let Some(error) = self.failed_map() {
+            return Err(error.into());
+        }
         if !self.window.is_writable() {
             return Err(MapError::ReadOnly { path: self.path.clone() }.into());
         }
@@ -516,16 +626,17 @@ impl Medium for Mapped {
             return Err(MapError::Truncated { path, mapped, found }.into());
         }
         allocate(&self.path, file, old_len, len)?;
-        let durable = || {
-            if self.domain != Domain::Process {
-                file.sync_all()?;
-            }
-            self.window.extend(file, len)
-        };
-        durable().map_err(|error| {
+        let undone = |error| {
             let _ = file.set_len(old_len);
             MapError::io(&self.path, "enlarge", error)
-        })?;
+        };
+        if self.domain != Domain::Process {
+            file.sync_all().map_err(|error| {
+                self.fail_if_paged("sync", &error);
+                undone(error)
+            })?;
+        }
+        self.window.extend(file, len).map_err(undone)?;
         Ok(())
     }
 }
@@ -533,24 +644,20 @@ impl Medium for Mapped {
 /// Makes a new file `len` bytes long and durable, and maps it.
 fn fill_and_map(
     path: &Path,
+    named: &Path,
     file: &File,
     len: u64,
     options: &MapOptions,
 ) -> Result<Made, MapError> {
     locked::lock(path, file, options)?;
-    if !crate::is_named(path, file).map_err(|error| MapError::io(path, "create", error))? {
+    // Before it was locked, another creation could take it for one that was left over.
+    if !crate::is_named(named, file).unwrap_or(false) {
         return Err(MapError::Replaced { path: path.to_owned() });
     }
     allocate(path, file, 0, len)?;
     let made = map(path, file, len, options)?;
     if options.domain.unwrap_or(made.detection.domain) != Domain::Process {
-        let directory = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
         file.sync_all().map_err(|error| MapError::io(path, "make durable", error))?;
-        os::sync_directory(directory)
-            .map_err(|error| MapError::io(directory, "make durable", error))?;
     }
     Ok(made)
 }

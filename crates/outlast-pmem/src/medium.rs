@@ -2,6 +2,7 @@
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, TxId};
 
+use crate::error::MediumFailure;
 use crate::fence_log::FenceRegion;
 
 /// A call of a transaction into its runtime.
@@ -131,6 +132,19 @@ pub trait Medium {
         false
     }
 
+    /// Why nothing becomes durable any more: a write has failed, then or earlier. Stores that follow
+    /// are seen by this process and reach no file, as far as the system allows that.
+    fn failure(&self) -> Option<MediumFailure> {
+        None
+    }
+
+    /// Whether transactions may use the medium: this process opened it, and it has not failed.
+    /// Costs a load.
+    #[inline]
+    fn is_usable(&self) -> bool {
+        !self.is_forked() && self.failure().is_none()
+    }
+
     /// Whether a fence writes pages to a device. It costs far more than what it writes: flushes that
     /// may wait are better left until much has gathered.
     #[inline]
@@ -249,8 +263,18 @@ pub trait Medium {
         }
     }
 
-    /// Makes durable what this thread flushed or streamed before.
+    /// Makes durable what this thread flushed or streamed before, unless the medium
+    /// [has failed](Self::failure).
     fn fence(&self);
+
+    /// As [`fence`](Self::fence), and tells whether all of that is durable.
+    #[inline]
+    #[track_caller]
+    #[must_use]
+    fn try_fence(&self) -> bool {
+        self.fence();
+        self.failure().is_none()
+    }
 
     /// Replaces an aligned word if it holds `current`; returns what it held. A locked
     /// instruction, so it orders this thread's flushes like a fence (rule 7).

@@ -109,6 +109,10 @@ impl<M: Medium> Medium for Overlay<M> {
         self.below.is_forked()
     }
 
+    fn failure(&self) -> Option<crate::MediumFailure> {
+        self.below.failure()
+    }
+
     fn is_paged(&self) -> bool {
         self.below.is_paged()
     }

@@ -3,11 +3,12 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use outlast_trace::{LineAddr, PoolOffset};
 
-use crate::error::{MapError, PAGE_BYTES};
+use crate::error::{MapError, MediumFailure, PAGE_BYTES, same_error};
 use crate::fence_log::{FenceLog, FenceLogBug, FenceRegion, Pages};
 use crate::heap::Heap;
 use crate::mapped::pages::PageNotes;
@@ -44,7 +45,24 @@ pub struct PageCache {
     /// Flushes do nothing, as in the domain `process`.
     is_volatile: bool,
     cuts: Option<Mutex<Cuts>>,
+    /// Writes to the disk so far, and the one that fails.
+    writes: AtomicU64,
+    failing: u64,
+    failed: OnceLock<Failed>,
 }
+
+/// What a failed write has left.
+struct Failed {
+    failure: MediumFailure,
+    /// The memory at that moment: later stores do not come to the disk.
+    memory: Vec<u8>,
+}
+
+/// The name that errors give.
+const NAME: &str = "the page cache";
+
+/// The number of an error of input or output.
+const EIO: i32 = 5;
 
 /// Power cuts before each write to the disk.
 struct Cuts {
@@ -66,6 +84,9 @@ impl PageCache {
             bug: None,
             is_volatile: false,
             cuts: None,
+            writes: AtomicU64::new(0),
+            failing: u64::MAX,
+            failed: OnceLock::new(),
         }
     }
 
@@ -81,7 +102,8 @@ impl PageCache {
     /// flush that was under way.
     #[must_use]
     pub fn after_the_process(self) -> Self {
-        Self { pages: PageNotes::default(), cuts: None, ..self }
+        let (pages, failed) = (PageNotes::default(), OnceLock::new());
+        Self { pages, cuts: None, failing: u64::MAX, failed, ..self }
     }
 
     /// From now on flushes and fences do nothing, as in the domain `process`.
@@ -94,6 +116,18 @@ impl PageCache {
     #[must_use]
     pub fn planting(self, bug: u16) -> Self {
         Self { planted: bug, ..self }
+    }
+
+    /// The write to the disk of that number, counted from 0, fails, when half of its pages are
+    /// written, and so does every later fence.
+    #[must_use]
+    pub fn failing_at(self, write: u64) -> Self {
+        Self { failing: write, ..self }
+    }
+
+    /// How often something was to be written to the disk.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Breaks its log of fences.
@@ -116,7 +150,10 @@ impl PageCache {
         let seen = witness();
         let _alone = self.powered.write().unwrap_or_else(PoisonError::into_inner);
         let mut image = self.disk().clone();
-        let memory = self.memory.to_bytes();
+        let memory = match self.failed.get() {
+            Some(failed) => failed.memory.clone(),
+            None => self.memory.to_bytes(),
+        };
         for (durable, stored) in image.chunks_mut(unit).zip(memory.chunks(unit)) {
             if durable != stored && random() % 2 == 1 {
                 durable.copy_from_slice(stored);
@@ -188,8 +225,20 @@ impl Pages for PageCache {
         if self.syncs().is_multiple_of(2) {
             pages.reverse();
         }
+        let fails = self.writes.fetch_add(1, Ordering::Relaxed) == self.failing;
+        if fails {
+            pages.truncate(pages.len() / 2);
+        }
         pages.into_iter().for_each(|page| self.write_page(page));
-        Ok(())
+        if fails { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+
+    fn fail(&self, error: &io::Error) {
+        self.failed.get_or_init(|| {
+            let _alone = self.powered.write().unwrap_or_else(PoisonError::into_inner);
+            let failure = MediumFailure::new(Path::new(NAME), "sync", same_error(error));
+            Failed { failure, memory: self.memory.to_bytes() }
+        });
     }
 
     fn write_through(&self, at: PoolOffset, bytes: &[u8]) -> io::Result<()> {
@@ -261,7 +310,15 @@ impl Medium for PageCache {
     }
 
     fn fence(&self) {
-        self.pages.drain(self);
+        let _ = self.try_fence();
+    }
+
+    fn try_fence(&self) -> bool {
+        self.pages.drain(self)
+    }
+
+    fn failure(&self) -> Option<MediumFailure> {
+        self.failed.get().map(|failed| failed.failure.clone())
     }
 
     fn begin_fence_log(&self, region: FenceRegion, first: u64) {
@@ -272,8 +329,15 @@ impl Medium for PageCache {
     }
 
     fn write_in_place(&self) -> Result<(), MapError> {
-        let written = self.write_back(0..self.len());
-        written.map_err(|error| MapError::io(Path::new("the page cache"), "write", error))?;
+        let written = match self.failed.get() {
+            Some(_) => Err(io::Error::from_raw_os_error(EIO)),
+            None => self.write_back(0..self.len()),
+        };
+        written.map_err(|error| {
+            Pages::fail(self, &error);
+            self.pages.fail();
+            MapError::io(Path::new(NAME), "sync", error)
+        })?;
         self.pages.end_log();
         Ok(())
     }

@@ -26,18 +26,34 @@ impl OwnerProcess {
     pub fn is_this_process(&self) -> bool {
         self.0.is_this_process()
     }
+
+    /// Whether the caller runs in that process and nothing has [stopped](Self::stop) it. As cheap.
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.is_running()
+    }
+
+    /// Says to all copies that the process must stop to use what is marked.
+    pub(crate) fn stop(&self) {
+        self.0.stop();
+    }
 }
 
 #[cfg(all(target_os = "linux", not(outlast_portable), not(miri)))]
 mod os {
     use std::ptr::{NonNull, null_mut};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     /// Bytes of a marked page. The system rounds them up to a page of its own.
     const PAGE_BYTES: usize = 4096;
+
+    /// The mark of a process that goes on.
+    const RUNNING: u32 = 1;
+    /// The mark of one that was stopped.
+    const STOPPED: u32 = 2;
 
     /// A page that holds a mark in the process that made it and zero in its children; without
     /// such a page, the number of that process.
@@ -45,6 +61,8 @@ mod os {
     pub(super) struct Mark {
         mark: Option<NonNull<AtomicU32>>,
         id: u32,
+        /// Only where there is no page.
+        stopped: Arc<AtomicBool>,
         /// Keeps the page behind `mark`.
         _page: Option<Arc<Page>>,
     }
@@ -57,7 +75,8 @@ mod os {
     impl Mark {
         pub fn new() -> Self {
             let page = Page::marked().map(Arc::new);
-            Self { mark: page.as_ref().map(|page| page.0), id: std::process::id(), _page: page }
+            let mark = page.as_ref().map(|page| page.0);
+            Self { mark, id: std::process::id(), stopped: Arc::default(), _page: page }
         }
 
         #[inline]
@@ -66,6 +85,25 @@ mod os {
                 // SAFETY: it points to the start of a page that `self` keeps mapped.
                 Some(mark) => unsafe { mark.as_ref() }.load(Ordering::Relaxed) != 0,
                 None => self.id == std::process::id(),
+            }
+        }
+
+        #[inline]
+        pub fn is_running(&self) -> bool {
+            match self.mark {
+                // SAFETY: as above.
+                Some(mark) => unsafe { mark.as_ref() }.load(Ordering::Relaxed) == RUNNING,
+                None => self.is_this_process() && !self.stopped.load(Ordering::Relaxed),
+            }
+        }
+
+        pub fn stop(&self) {
+            self.stopped.store(true, Ordering::Release);
+            if let Some(mark) = self.mark {
+                // SAFETY: as above. A child's zero stays.
+                let mark = unsafe { mark.as_ref() };
+                let _ =
+                    mark.compare_exchange(RUNNING, STOPPED, Ordering::Release, Ordering::Relaxed);
             }
         }
     }
@@ -88,7 +126,7 @@ mod os {
             // SAFETY: the page is this value's own.
             unsafe { madvise(page.0.as_ptr().cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
             // SAFETY: the page is mapped for reading and writing, and aligned.
-            unsafe { page.0.as_ref() }.store(1, Ordering::Relaxed);
+            unsafe { page.0.as_ref() }.store(RUNNING, Ordering::Relaxed);
             Some(page)
         }
     }
@@ -103,18 +141,30 @@ mod os {
 
 #[cfg(not(all(target_os = "linux", not(outlast_portable), not(miri))))]
 mod os {
-    /// The number of a process.
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// The number of a process, and whether it was stopped.
     #[derive(Clone)]
-    pub(super) struct Mark(u32);
+    pub(super) struct Mark(u32, Arc<AtomicBool>);
 
     impl Mark {
         pub fn new() -> Self {
-            Self(std::process::id())
+            Self(std::process::id(), Arc::default())
         }
 
         #[inline]
         pub fn is_this_process(&self) -> bool {
             self.0 == std::process::id()
+        }
+
+        #[inline]
+        pub fn is_running(&self) -> bool {
+            self.is_this_process() && !self.1.load(Ordering::Relaxed)
+        }
+
+        pub fn stop(&self) {
+            self.1.store(true, Ordering::Release);
         }
     }
 }

@@ -111,6 +111,65 @@ fn a_file_given_up_is_removed_and_nothing_else_is() {
 }
 
 #[test]
+fn a_file_gets_its_name_when_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let names = || {
+        let entries = fs::read_dir(dir.path()).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort_unstable();
+        names
+    };
+    let hidden = || Mapped::create_hidden(&path, 8192, &options(), *b"a magic!").unwrap();
+    drop(hidden());
+    assert!(names().is_empty(), "it was never shown");
+    let shown = hidden();
+    assert!(!path.exists());
+    assert_eq!(names().len(), 1);
+    shown.show().unwrap();
+    shown.show().unwrap();
+    drop(shown);
+    assert_eq!(names(), ["pool"]);
+    // What has the name by then keeps it.
+    fs::remove_file(&path).unwrap();
+    let late = hidden();
+    fs::write(&path, b"of another").unwrap();
+    assert!(matches!(late.show(), Err(MapError::AlreadyExists { .. })));
+    drop(late);
+    assert_eq!(names(), ["pool"]);
+    assert_eq!(fs::read(&path).unwrap(), b"of another");
+    let refused = Mapped::create(&path, 8192, &options());
+    assert!(matches!(refused.err(), Some(MapError::AlreadyExists { .. })));
+    assert_eq!(names(), ["pool"]);
+}
+
+#[test]
+fn a_creation_removes_what_a_killed_one_has_left_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let beside = |name: &str| dir.path().join(name);
+    let left = ["pool.creating-0123456789abcdef", "pool.creating-00000000000000ff"];
+    fs::write(beside(left[0]), b"").unwrap();
+    fs::write(beside(left[1]), b"a magic! and more").unwrap();
+    let kept = [
+        ("pool.creating-0123456789abcde0", "a user's text"),
+        ("pool.creating-0123456789ABCDEF", ""),
+        ("pool.creating-1", ""),
+        ("other.creating-0123456789abcdef", ""),
+        ("pool.creating-0123456789abcdee", "a magic! of a process that has it"),
+    ];
+    kept.iter().for_each(|(name, text)| fs::write(beside(name), text).unwrap());
+    let used = File::open(beside(kept[4].0)).unwrap();
+    used.lock().unwrap();
+    Mapped::create_hidden(&path, 4096, &options(), *b"a magic!").unwrap().show().unwrap();
+    assert!(path.exists());
+    left.iter().for_each(|name| assert!(!beside(name).exists(), "{name}"));
+    for (name, text) in kept {
+        assert_eq!(fs::read(beside(name)).unwrap(), text.as_bytes(), "{name}");
+    }
+}
+
+#[test]
 fn holes_are_allocated_for_a_writer() {
     for dir in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")].into_iter().flatten() {
         let path = dir.path().join("pool");

@@ -5,7 +5,10 @@ use std::fmt::{self, Display};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use outlast_pmem::MediumFailure;
 use outlast_trace::PoolOffset;
+
+use crate::error::PoolError;
 
 /// Why a transaction's closure gives up. `?` passes it on; the runner decides what follows.
 ///
@@ -32,7 +35,9 @@ pub enum Abort {
     #[error(transparent)]
     TooLarge(Box<TooLarge>),
     /// The log cannot take a transaction as large as this one.
-    #[error("the transaction's log needs {bytes} bytes and the pool has no room for it")]
+    #[error(
+        "the transaction's log needs {bytes} bytes and the pool has no room for it: make several transactions of it, or the pool larger"
+    )]
     LogFull {
         /// Bytes that its log would need.
         bytes: u64,
@@ -52,6 +57,16 @@ pub enum Abort {
         "the pool was opened by the process that forked this one, and is that one's: close it there, then open it here"
     )]
     Forked,
+    /// The pool was to grow by itself and could not, for another reason than a full file system. It is
+    /// as large as before and takes further transactions.
+    #[error("{0}")]
+    Growth(GrowthError),
+    /// A write to the pool's file has failed, now or earlier: [`MediumFailure`] says what to do. Every
+    /// transaction fails with this error until the pool is opened again. Whether the one under way
+    /// when it failed is there then is open, but it is there whole or not at all; every transaction
+    /// acknowledged before is.
+    #[error(transparent)]
+    Medium(#[from] MediumFailure),
     /// The pool's root is of another type than the program's.
     #[error(transparent)]
     Schema(Box<crate::typed::SchemaMismatch>),
@@ -106,6 +121,22 @@ impl Abort {
     #[cold]
     pub fn peer(what: impl Into<String>) -> Self {
         Self::Peer(Report::new(what))
+    }
+}
+
+/// Why a pool did not grow. Clones share the cause.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct GrowthError(#[source] Arc<PoolError>);
+
+impl GrowthError {
+    pub(crate) fn new(cause: PoolError) -> Self {
+        Self(Arc::new(cause))
+    }
+
+    /// The cause.
+    pub fn cause(&self) -> &PoolError {
+        &self.0
     }
 }
 

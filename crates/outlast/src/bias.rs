@@ -303,7 +303,8 @@ impl<M: Medium> Pool<M> {
         }
         let batch = lane.parked.pending();
         if batch != 0 && !self.io().plants(Plant::BiasStaysPending) {
-            self.make_durable(AsyncTicket { lane: owner as u32, batch });
+            // On a medium that has failed the batch is dropped, and no transaction follows.
+            let _ = self.make_durable(AsyncTicket { lane: owner as u32, batch });
         }
         self.become_shared(owner, &pages);
     }

@@ -1,5 +1,6 @@
 //! Why a pool could not be created, opened or kept.
 
+use outlast_pmem::MediumFailure;
 use outlast_trace::{ByteRange, PoolOffset};
 
 /// An error of a pool as a whole. Each is one line that names the thing and what would
@@ -125,8 +126,13 @@ pub enum PoolError {
         "the pool was opened by the process that forked this one, and is that one's: close it there, then open it here"
     )]
     Forked,
+    /// A write to the pool's file has failed, now or earlier: [`MediumFailure`] says what to do.
+    #[error(transparent)]
+    Medium(#[from] MediumFailure),
     /// All lanes are in use by other threads.
-    #[error("all {lanes} lanes are in use: create the pool with more, or share them")]
+    #[error(
+        "all {lanes} lanes are in use: give them back between transactions, wait longer (lane_timeout), or create the pool with more"
+    )]
     NoLane {
         /// Lanes of the pool.
         lanes: u32,

@@ -265,4 +265,17 @@ impl<'a, M: Medium> Io<'a, M> {
             self.medium.fence();
         }
     }
+
+    /// As [`fence`](Self::fence), and tells whether all of that is durable. What the medium does where
+    /// it is not keeps later stores away from the file, so only a fence before an acknowledgement, or
+    /// before others may see something, has to ask.
+    #[inline(always)]
+    #[must_use]
+    pub fn try_fence(self, site: Site) -> bool {
+        let is_durable = self.plants(Plant::SkipFence(site)) || self.medium.try_fence();
+        if self.plants(Plant::FenceTwice) {
+            self.medium.fence();
+        }
+        is_durable
+    }
 }

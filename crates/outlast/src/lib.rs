@@ -95,7 +95,7 @@ pub mod typed;
 mod word;
 mod writeback;
 
-pub use abort::{Abort, BadAddress, Reason, Report, TooLarge};
+pub use abort::{Abort, BadAddress, GrowthError, Reason, Report, TooLarge};
 pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};
 pub use checkpoint::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
@@ -107,7 +107,9 @@ pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};
 #[doc(hidden)]
 pub use log::record::forged_line;
-pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium, Overlay};
+pub use outlast_pmem::{
+    Domain, GrowError, MapError, MapOptions, Mapped, Medium, MediumFailure, Overlay,
+};
 pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{

@@ -84,12 +84,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes a lane of the pool.
+    /// Takes a lane of the pool that is free now: sessions keep theirs, so that waiting for one would
+    /// mostly be in vain.
     ///
     /// # Errors
     /// [`PoolError::NoLane`] when all are taken, [`PoolError::Forked`] in a forked child.
     pub fn new(pool: Arc<FilePool>) -> Result<Self, PoolError> {
-        let owned = Owned::try_new(pool, |pool| pool.lane().map(State::Idle))?;
+        let owned = Owned::try_new(pool, |pool| pool.try_lane().map(State::Idle))?;
         Ok(Self { owned })
     }
 
@@ -115,8 +116,8 @@ impl Session {
     /// # Errors
     /// [`SessionError::InTransaction`] when this thread has one of this pool, on whichever lane.
     pub fn begin(&mut self) -> Result<(), SessionError> {
-        if self.is_forked() {
-            return Err(Abort::Forked.into());
+        if !self.pool().medium().is_usable() {
+            return Err(self.pool().refusal().into());
         }
         if self.pool().is_this_thread_inside() {
             return Err(SessionError::InTransaction);

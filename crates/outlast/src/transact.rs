@@ -163,7 +163,8 @@ pub trait Runner {
     /// Makes durable what [`run_later`](Self::run_later) has left.
     ///
     /// # Errors
-    /// [`Abort::Forked`] in a forked child of the process that opened the pool.
+    /// [`Abort::Forked`] in a forked child of the process that opened the pool, [`Abort::Medium`] when a
+    /// write to its file has failed.
     fn sync(&mut self) -> Result<(), Abort> {
         Ok(())
     }

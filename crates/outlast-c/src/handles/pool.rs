@@ -9,7 +9,7 @@ use outlast_pmem::{Domain, MapOptions, Medium};
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
 use super::{scheme, sessions};
-use crate::pool::{named, path_of};
+use crate::pool::{close, named, path_of};
 
 /// An open pool. `{0}` is none.
 #[repr(C)]
@@ -202,10 +202,7 @@ pub unsafe extern "C" fn outlast_open(
 /// must be given back, else it is OUTLAST_BUSY. A process that ends without it loses nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_close(pool: outlast_pool) -> outlast_code {
-    guarded(|| {
-        drop(sessions::take_pool(pool.id)?.close());
-        Ok(())
-    })
+    guarded(|| Ok(close(sessions::take_pool(pool.id)?)?))
 }
 
 /// The facts about a pool.

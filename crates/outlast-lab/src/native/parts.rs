@@ -87,6 +87,10 @@ impl<M: Medium> Medium for Muted<M> {
         self.inner.is_forked()
     }
 
+    fn failure(&self) -> Option<outlast_pmem::MediumFailure> {
+        self.inner.failure()
+    }
+
     #[inline]
     fn is_paged(&self) -> bool {
         self.inner.is_paged()

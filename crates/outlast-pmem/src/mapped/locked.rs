@@ -9,6 +9,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{MapOptions, os};
@@ -23,13 +24,19 @@ const REPLACED_MAX: u32 = 100;
 /// since a child may go on reading.
 pub(super) struct Locked {
     file: File,
+    forgets_cached: AtomicBool,
     owner: OwnerProcess,
     read_only: bool,
 }
 
 impl Locked {
     pub fn new(file: File, owner: OwnerProcess, read_only: bool) -> Self {
-        Self { file, owner, read_only }
+        Self { file, forgets_cached: AtomicBool::new(false), owner, read_only }
+    }
+
+    /// A write has failed: whatever opens the file next is to see what the medium has.
+    pub fn forget_cached_when_dropped(&self) {
+        self.forgets_cached.store(true, Ordering::Relaxed);
     }
 
     #[inline]
@@ -41,6 +48,9 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if !self.read_only && self.owner.is_this_process() {
+            if *self.forgets_cached.get_mut() {
+                os::forget_cached(&self.file);
+            }
             // Closing unlocks too, as far as no child has the file.
             let _ = self.file.unlock();
         }

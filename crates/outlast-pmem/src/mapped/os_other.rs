@@ -47,6 +47,9 @@ impl Mapping {
         Ok(false)
     }
 
+    /// Stores go on reaching the file: a mapping cannot be replaced here.
+    pub fn detach(&self, _file: &File) {}
+
     /// The first mapped address, dangling before the file is mapped.
     pub fn base(&self) -> NonNull<u8> {
         self.map.get().and_then(|map| NonNull::new(map.as_mut_ptr())).unwrap_or(NonNull::dangling())
@@ -99,9 +102,18 @@ pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Left to the system here.
+pub(crate) fn forget_cached(_file: &File) {}
+
 /// A store to the mapping does it, and a flush of its pages.
 pub(crate) fn write_through(_file: &File, _at: u64, _bytes: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Renames a file, unless something has the new name.
+pub(crate) fn rename_onto_nothing(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 /// Directories need no flush of their own here.

@@ -160,6 +160,20 @@ impl Mapping {
         Ok(())
     }
 
+    /// Maps what is mapped of the file once more, privately: other threads go on with the same bytes at
+    /// the same addresses, and no later store reaches the file. Where the system refuses that, stores
+    /// go on reaching it.
+    pub fn detach(&self, file: &File) {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let to = self.mapped.load(Ordering::Relaxed);
+        if self.access.writable && to > 0 {
+            // SAFETY: the pages lie inside what this value maps and are replaced by ones with the same
+            // content. The system does that as one step for other threads.
+            let _ = unsafe { mmap(self.base.as_ptr().cast(), to, protection, flags, file, 0) };
+        }
+    }
+
     /// The first mapped address, where the mapping stays for life.
     pub fn base(&self) -> NonNull<u8> {
         self.base
@@ -327,6 +341,17 @@ fn hole_after(file: &File, at: u64, len: u64) -> io::Result<Option<std::ops::Ran
     }
 }
 
+/// Has the system forget which of the file's bytes it has in memory, as far as they are clean: some may
+/// be called clean because they could not be written.
+#[cfg(target_os = "linux")]
+pub(crate) fn forget_cached(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+/// Left to the system elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn forget_cached(_file: &File) {}
+
 /// Writes bytes to the file and makes them durable, and no other byte of it.
 #[cfg(target_os = "linux")]
 pub(crate) fn write_through(file: &File, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
@@ -350,6 +375,23 @@ pub(crate) fn write_through(file: &File, mut at: u64, mut bytes: &[u8]) -> io::R
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn write_through(_file: &File, _at: u64, _bytes: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Renames a file, unless something has the new name.
+pub(crate) fn rename_onto_nothing(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(()),
+            // Some file systems can rename in the usual way only.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 /// Makes the entry of a new file in its directory durable.

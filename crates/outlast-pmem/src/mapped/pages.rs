@@ -16,8 +16,9 @@
 //! round by itself, and groups are half as large as they could be. A lone thread never waits.
 //!
 //! * **PAGES-1** A fence returns when a round has ended that began after this thread's last note.
-//! * **PAGES-2** After a write-back has failed no fence returns: the system may have dropped the bytes
-//!   and called the pages clean.
+//! * **PAGES-2** After a write-back has failed no fence succeeds: the system may have dropped the bytes
+//!   and called the pages clean. A fence that failed returns only when later stores reach no file
+//!   ([`Pages::fail`]): its thread believes durable what is not, and may store over it.
 
 use std::io;
 use std::ops::Range;
@@ -105,6 +106,9 @@ impl PageNotes {
         let pages = at / PAGE_BYTES..(at + len).div_ceil(PAGE_BYTES);
         let lines = at / LINE_BYTES..(at + len).div_ceil(LINE_BYTES);
         let mut state = self.state();
+        if state.has_failed {
+            return;
+        }
         let has_log = state.has_log;
         state.noted.add(pages, has_log.then_some(lines));
     }
@@ -125,17 +129,14 @@ impl PageNotes {
     }
 
     /// Has what is noted written to the medium through `pages`, by this thread or by another. When this
-    /// returns, everything that this thread noted before is durable (PAGES-1).
-    ///
-    /// # Panics
-    /// When a write fails, now or ever before (PAGES-2).
-    pub fn drain(&self, pages: &impl Pages) {
+    /// returns `true`, everything that this thread noted before is durable (PAGES-1); `false` when a
+    /// write has failed, now or ever before (PAGES-2).
+    pub fn drain(&self, pages: &impl Pages) -> bool {
         let mut state = self.state();
         // Nothing noted: what this thread did note is in a round that has begun, if not durable.
         let round = state.begun + u64::from(state.noted.pages.is_some());
         state.threads[0].0 |= Threads::this_one().0;
-        while state.ended < round {
-            state.check();
+        while state.ended < round && !state.has_failed {
             if state.begun < round && !state.has_leader {
                 return self.lead(state, pages);
             }
@@ -143,11 +144,17 @@ impl PageNotes {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
-        state.check();
+        !state.has_failed
+    }
+
+    /// After a failure that was no fence's: no fence succeeds.
+    pub fn fail(&self) {
+        let mut state = self.state();
+        (state.has_failed, state.noted) = (true, Noted::default());
     }
 
     /// The next round: waits for a group, takes what is noted, writes it back, serves the followers.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>, pages: &impl Pages) {
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>, pages: &impl Pages) -> bool {
         state.has_leader = true;
         let until = Instant::now() + (state.took / HELD_BACK).min(HELD_BACK_MAX);
         while state.is_group_expected() && Instant::now() < until {
@@ -162,28 +169,31 @@ impl PageNotes {
         drop(state);
 
         let start = Instant::now();
-        let span = noted.pages.clone().expect("a round has a leader only if something is noted");
-        let unwound = Unwound(self);
+        let unwound = Unwound(self, pages);
         let result = self.write(noted, &Counting { pages, syncs: &self.syncs });
+        if let Err(error) = &result {
+            pages.fail(error);
+        }
         std::mem::forget(unwound);
 
         let mut state = self.state();
         state.took = start.elapsed();
         state.has_leader = false;
-        state.has_failed |= result.is_err();
+        if result.is_err() {
+            (state.has_failed, state.noted) = (true, Noted::default());
+        }
+        let is_durable = !state.has_failed;
         state.ended += 1;
         let has_followers = state.waiting > 0;
         drop(state);
         if has_followers {
             self.ended.notify_all();
         }
-        if let Err(error) = result {
-            panic!("pages {span:?} could not be written back, their content is lost: {error}");
-        }
+        is_durable
     }
 
     fn write(&self, mut noted: Noted, pages: &impl Pages) -> io::Result<()> {
-        let span = noted.pages.expect("something is noted");
+        let span = noted.pages.expect("a round has a leader only if something is noted");
         match &mut *self.log() {
             None => pages.write_back(span.start * PAGE_BYTES..span.end * PAGE_BYTES),
             Some(log) => {
@@ -216,11 +226,12 @@ impl PageNotes {
     }
 }
 
-/// Ends the round of a leader that panics: no fence returns, and none waits for it.
-struct Unwound<'a>(&'a PageNotes);
+/// Ends the round of a leader that panics: no fence succeeds, and none waits for it.
+struct Unwound<'a, P: Pages>(&'a PageNotes, &'a P);
 
-impl Drop for Unwound<'_> {
+impl<P: Pages> Drop for Unwound<'_, P> {
     fn drop(&mut self) {
+        self.1.fail(&io::Error::other("the thread that wrote for all has panicked"));
         let mut state = self.0.state();
         (state.has_leader, state.has_failed) = (false, true);
         state.ended += 1;
@@ -264,10 +275,6 @@ impl<P: Pages> Pages for Counting<'_, P> {
 }
 
 impl State {
-    fn check(&self) {
-        assert!(!self.has_failed, "an earlier write-back to the medium failed");
-    }
-
     /// Whether a thread that fenced in one of the last two rounds has not come to the next one.
     fn is_group_expected(&self) -> bool {
         let [now, last, before] = self.threads.map(|threads| threads.0);
@@ -299,8 +306,8 @@ mod tests {
         }
     }
 
-    fn drain(notes: &PageNotes, write_back: impl Fn(Range<u64>) -> io::Result<()>) {
-        notes.drain(&WrittenBack(write_back));
+    fn drain(notes: &PageNotes, write_back: impl Fn(Range<u64>) -> io::Result<()>) -> bool {
+        notes.drain(&WrittenBack(write_back))
     }
 
     fn drained(notes: &PageNotes) -> Vec<Range<u64>> {
@@ -412,20 +419,15 @@ mod tests {
     fn after_a_failed_write_no_fence_succeeds() {
         let notes = PageNotes::default();
         notes.note(0, 64);
-        let fence = |result: fn() -> io::Result<()>| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drain(&notes, |_| result())))
-        };
-        assert!(fence(|| Err(io::ErrorKind::Other.into())).is_err());
-        assert!(fence(|| Ok(())).is_err(), "nothing is noted");
+        assert!(!drain(&notes, |_| Err(io::ErrorKind::Other.into())));
+        assert!(!drain(&notes, |_| Ok(())), "nothing is noted");
         notes.note(0, 64);
-        assert!(fence(|| Ok(())).is_err(), "something is");
+        assert!(!drain(&notes, |_| Ok(())), "something is");
         // Nor after a panic on the way to the medium, and nothing waits for it.
         let notes = PageNotes::default();
-        let fence = |result: fn() -> io::Result<()>| {
-            notes.note(0, 64);
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drain(&notes, |_| result())))
-        };
-        assert!(fence(|| panic!("lost")).is_err());
-        assert!(fence(|| Ok(())).is_err());
+        notes.note(0, 64);
+        let lost = std::panic::AssertUnwindSafe(|| drain(&notes, |_| panic!("lost")));
+        assert!(std::panic::catch_unwind(lost).is_err());
+        assert!(!drain(&notes, |_| Ok(())));
     }
 }

@@ -52,6 +52,12 @@ impl Window {
         Ok(())
     }
 
+    /// What is stored from now on is seen by this process and reaches the file no more, as far as the
+    /// system can do that.
+    pub fn detach(&self, file: &File) {
+        self.mapping.detach(file);
+    }
+
     /// Writes the pages that hold `from..to` to the medium and waits for it.
     pub fn sync_pages(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
         self.mapping.sync_pages(file, from, to)

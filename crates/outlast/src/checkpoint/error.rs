@@ -20,6 +20,9 @@ pub enum CheckpointError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// A write to the pool's file has failed.
+    #[error(transparent)]
+    Medium(#[from] outlast_pmem::MediumFailure),
     /// Nothing of this name.
     #[error("{}: there is no such checkpoint; `outlast pool checkpoint` makes one", path.display())]
     Missing {

@@ -161,6 +161,7 @@ impl<M: Medium> Pool<M> {
         if self.medium.is_forked() {
             return Err(CheckpointError::Forked);
         }
+        self.refuse_failed()?;
         let file = self.medium.file();
         if let Some(found) = file.and_then(|file| Some(file.metadata().ok()?.len()))
             && found < self.medium.len()
@@ -234,6 +235,11 @@ impl<M: Medium> Pool<M> {
             cut.map_err(CheckpointError::io(shelf.path(), "cut off the unfinished end of"))?;
         }
         Ok(Target { file, catalog, is_new: false })
+    }
+
+    /// Of a medium that has failed no checkpoint is made: it may show what no recovery will.
+    fn refuse_failed(&self) -> Result<()> {
+        self.failure().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Pages of the pool: the heap's last is the last.
@@ -319,6 +325,8 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
         for (page, bytes) in &cut.pages {
             self.writer.put(*page, bytes)?;
         }
+        // Before the trailer, with which the segment counts.
+        self.pool.refuse_failed()?;
         let previous = self.catalog.newest;
         let taken_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let (header, end) = self.writer.finish(SegmentHeader {

@@ -116,6 +116,9 @@ impl<M: Medium> RecoveredPool<M> {
                 break;
             }
         }
+        if let Some(failure) = self.medium().failure() {
+            return Err(failure.into());
+        }
         report.left = self.check_telling(tell).findings;
         Ok(report)
     }

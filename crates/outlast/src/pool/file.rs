@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, Overlay, read_beside};
+use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Overlay, read_beside};
 
 use crate::error::PoolError;
-use crate::layout::HEADER_PAGE_BYTES;
+use crate::layout::{HEADER_PAGE_BYTES, MAGIC};
 use crate::pool::open::peek;
 use crate::pool::{
     CreateOptions, Header, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool,
@@ -18,7 +18,9 @@ pub type FilePool = Pool<Mapped>;
 
 impl FilePool {
     /// Creates a pool of `len` bytes (rounded up to whole pages) in a new file. The file is
-    /// really allocated; an existing one is never overwritten, and after an error there is none.
+    /// really allocated; an existing one is never overwritten. It gets its name when it is a whole pool:
+    /// after an error, or in a process that is killed, there is none of that name. What a killed one
+    /// leaves beside it, under that name with `.creating-` and a number, the next creation removes.
     ///
     /// Without [checksums](CreateOptions::checksums) nothing verifies what is loaded from it.
     ///
@@ -56,13 +58,10 @@ impl FilePool {
             .checked_next_multiple_of(outlast_pmem::PAGE_BYTES)
             .ok_or(PoolError::TooLarge { given: len })?;
         create.geometry_under(open.scheme, len)?;
-        let medium = Mapped::create(&path, len, map)?;
-        let file = medium.file().and_then(|file| file.try_clone().ok());
-        Self::create_on(medium, create, open).inspect_err(|_| {
-            if let Some(file) = file {
-                outlast_pmem::remove_if_free(path.as_ref(), &file);
-            }
-        })
+        let medium = Mapped::create_hidden(&path, len, map, MAGIC.to_le_bytes())?;
+        let pool = Self::create_on(medium, create, open)?;
+        pool.medium().show()?;
+        Ok(pool)
     }
 
     /// Opens a pool through recovery.

@@ -36,25 +36,26 @@ impl<M: Medium> Pool<M> {
     /// is waited for.
     ///
     /// # Errors
-    /// [`PoolError::Forked`] in a forked child.
+    /// [`PoolError::Forked`] in a forked child, [`PoolError::Medium`] when a write to the file has
+    /// failed: what was not durable then never is.
     ///
     /// # Panics
     /// When this thread has such a transaction open itself: it would wait for ever.
     pub fn sync(&self) -> Result<(), PoolError> {
-        self.refuse_in_a_fork()?;
-        self.make_all_durable();
-        Ok(())
+        self.refuse_unusable()?;
+        self.make_all_durable()
     }
 
-    fn make_all_durable(&self) {
+    fn make_all_durable(&self) -> Result<(), PoolError> {
         if !self.has_pending.load(Ordering::Relaxed) {
-            return;
+            return Ok(());
         }
         let batches: Vec<_> = self.lanes.iter().map(|lane| lane.parked.pending()).collect();
         self.lead(|id| batches[id] != 0);
         for (lane, batch) in batches.into_iter().enumerate() {
-            self.make_durable(AsyncTicket { lane: lane as u32, batch });
+            self.make_durable(AsyncTicket { lane: lane as u32, batch })?;
         }
+        Ok(())
     }
 
     /// Whether an asynchronous commit is durable. Costs a load.
@@ -81,25 +82,28 @@ impl<M: Medium> Pool<M> {
     /// it, this thread does. The lane's transaction under way, if it has one, is waited for.
     ///
     /// # Errors
-    /// [`PoolError::Forked`] in a forked child.
+    /// [`PoolError::Forked`] in a forked child, [`PoolError::Medium`] when a write to the file has
+    /// failed before it was durable.
     ///
     /// # Panics
     /// When this thread has that transaction open itself, and when the pool has not given out that
     /// ticket: either would be waited for for ever.
     pub fn await_durable(&self, ticket: AsyncTicket) -> Result<(), PoolError> {
-        self.refuse_in_a_fork()?;
-        self.make_durable(ticket);
-        Ok(())
+        self.refuse_unusable()?;
+        self.make_durable(ticket)
     }
 
-    pub(crate) fn make_durable(&self, ticket: AsyncTicket) {
+    pub(crate) fn make_durable(&self, ticket: AsyncTicket) -> Result<(), PoolError> {
         let mut tries = 0;
         while !self.is_durable(ticket) {
-            assert!(self.has_issued_async(ticket), "a ticket of another pool: {ticket:?}");
+            self.refuse_unusable()?;
+            // A medium that fails meanwhile ends batches.
+            let is_known = self.has_issued_async(ticket) || !self.medium.is_usable();
+            assert!(is_known, "a ticket of another pool: {ticket:?}");
             let lane = ticket.lane as usize;
             self.lead(|id| id == lane);
             if self.is_durable(ticket) {
-                return;
+                break;
             }
             // HANDOFF-4.
             self.lanes[lane].parked.want();
@@ -109,6 +113,7 @@ impl<M: Medium> Pool<M> {
             );
             wait(&self.medium, &mut tries);
         }
+        Ok(())
     }
 
     /// Another lane was in the way, and may be so with the locks of a batch.
@@ -194,12 +199,14 @@ impl<M: Medium> Pool<M> {
             }
             sealed.push(tx.seal_batch(room));
         }
-        if !group.is_empty() && !fenced_early {
-            io.fence(Site::RedoRecord);
-        }
+        let is_durable = group.is_empty() || fenced_early || io.try_fence(Site::RedoRecord);
         for (tx, sealed) in group.iter_mut().zip(sealed) {
-            tx.end_redo(sealed);
-            tx.batch_ended();
+            if is_durable {
+                tx.end_redo(sealed);
+                tx.batch_ended();
+            } else {
+                tx.abandon();
+            }
             tx.give_back();
         }
         self.gate.leave(place);
@@ -216,7 +223,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(never)]
     pub(crate) fn leave_pending(&mut self) {
         if self.pool.lanes[self.lane.id].parked.is_wanted() {
-            self.commit_batch();
+            // Those who want it ask whether it is durable.
+            let _ = self.commit_batch();
         } else {
             let id = self.lane.id;
             let stand_in = self.stand_in.take();

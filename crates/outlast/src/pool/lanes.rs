@@ -195,7 +195,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
-        self.run_to(body, |attempt| attempt.commit_later(), |_, _| ())
+        self.run_to(body, |attempt| attempt.commit_later(), |_, _| Ok(()))
     }
 
     /// Runs `body` until no conflict is met, ends it with `commit`, and does the rest with its
@@ -211,14 +211,14 @@ impl<'p, M: Medium> Lane<'p, M> {
         &mut self,
         mut body: F,
         commit: impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
-        end: impl FnOnce(&mut Self, &T),
+        end: impl FnOnce(&mut Self, &T) -> Result<(), Abort>,
     ) -> Result<(R, T), Abort>
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
         let pool = self.pool();
-        if pool.medium.is_forked() {
-            return Err(Abort::Forked);
+        if !pool.medium.is_usable() {
+            return Err(pool.refusal());
         }
         let tx = self.tx.as_mut().expect(LIVES);
         pool.medium.mark(Mark::TxBegin);
@@ -227,8 +227,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         if pool.privileged.load(Ordering::Acquire) == 0 {
             match tx.attempt(&mut body, &commit) {
                 Ok((value, ticket)) => {
-                    end(self, &ticket);
+                    let ended = end(self, &ticket);
                     pool.medium.mark(Mark::TxEnd);
+                    ended?;
                     return Ok((value, ticket));
                 }
                 Err(Abort::Conflict) => conflicts = 1,
@@ -238,9 +239,11 @@ impl<'p, M: Medium> Lane<'p, M> {
                 }
             }
         }
-        let done = tx.attempt_again(conflicts, &mut body, &commit);
-        if let Ok((_, ticket)) = &done {
-            end(self, ticket);
+        let mut done = tx.attempt_again(conflicts, &mut body, &commit);
+        if let Ok((_, ticket)) = &done
+            && let Err(abort) = end(self, ticket)
+        {
+            done = Err(abort);
         }
         pool.medium.mark(Mark::TxEnd);
         done
@@ -248,10 +251,8 @@ impl<'p, M: Medium> Lane<'p, M> {
 
     /// The commit with that ticket is made, and its client wants to be answered.
     #[inline]
-    pub(super) fn acknowledge(&mut self, ticket: Ticket) {
-        if self.pool().ack == Ack::Physical {
-            self.make_physical(ticket);
-        }
+    pub(super) fn acknowledge(&mut self, ticket: Ticket) -> Result<(), Abort> {
+        if self.pool().ack == Ack::Physical { self.make_physical(ticket) } else { Ok(()) }
     }
 
     /// Returns when the commit with that ticket is physical, its own or another lane's. Under a
@@ -261,24 +262,23 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// that has a transaction open on any lane must not wait: it may be waiting for itself.
     ///
     /// # Errors
-    /// [`Abort::Forked`] in a forked child.
+    /// [`Abort::Forked`] in a forked child, [`Abort::Medium`] when a write to the file has failed.
     ///
     /// # Panics
     /// When the pool has not given out that ticket: no commit would ever reach it.
     pub fn await_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
-        if self.pool().medium.is_forked() {
-            return Err(Abort::Forked);
-        }
-        self.make_physical(ticket);
-        Ok(())
+        self.make_physical(ticket)
     }
 
-    fn make_physical(&mut self, ticket: Ticket) {
+    fn make_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
         let tx = self.tx.as_mut().expect(LIVES);
         let pool = tx.pool;
         assert!(pool.has_issued(ticket), "a ticket of another pool: {ticket:?}");
         let mut tries = 0;
         while !pool.is_physical(ticket) {
+            if !pool.medium.is_usable() {
+                return Err(pool.refusal());
+            }
             if pool.is_literal {
                 wait(&pool.medium, &mut tries);
                 continue;
@@ -291,6 +291,7 @@ impl<'p, M: Medium> Lane<'p, M> {
                 wait(&pool.medium, &mut tries);
             }
         }
+        Ok(())
     }
 }
 
@@ -339,6 +340,10 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
         if self.tx.pool.medium.is_forked() {
             // The transaction is the parent's.
             return;
+        }
+        if self.tx.pool.medium.failure().is_some() {
+            self.tx.abandon();
+            return self.tx.leave();
         }
         self.tx.abort();
         self.tx.end();
@@ -470,7 +475,7 @@ impl<'p, M: Medium> Runner for Lane<'p, M> {
     }
 
     fn sync(&mut self) -> Result<(), Abort> {
-        self.pool().sync().map_err(|_| Abort::Forked)
+        self.pool().sync().map_err(|_| self.pool().refusal())
     }
 }
 
@@ -498,7 +503,7 @@ impl<M: Medium> Drop for Lane<'_, M> {
                 tx.lane.heap.give_back(&mut tx.pool.heap.lock(&tx.pool.medium));
             }
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
-            tx.pool.solo.lane_given_back(&tx.pool.medium);
+            tx.pool.lane_given_back();
         }
     }
 }

@@ -16,6 +16,7 @@ mod lane_log;
 mod lanes;
 mod open;
 mod parked;
+mod queue;
 mod reader;
 mod ring;
 mod running;
@@ -35,16 +36,19 @@ pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
+use queue::LaneQueue;
 pub use reader::Reader;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
 pub use space::Space;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
-use outlast_pmem::Medium;
+use outlast_pmem::{GrowError, MapError, Medium, MediumFailure};
 use outlast_trace::PoolOffset;
 
+use crate::abort::GrowthError;
 use crate::ack::{Ack, Ticket};
 use crate::alloc::{Heap, store_free_words};
 use crate::bias::Bias;
@@ -63,6 +67,7 @@ use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
+use crate::transact::Abort;
 use crate::writeback::{self, History, Reach, Sample, Sweeper};
 
 /// Bytes that a pool of some megabytes grows by. Each growth costs a file its syncs.
@@ -117,6 +122,10 @@ pub struct Pool<M: Medium> {
     /// Changes since the last checkpoint.
     pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
+    /// Threads that wait for one.
+    queue: LaneQueue,
+    /// How long they wait.
+    lane_wait: Duration,
     /// By age, by segment: log lines, or accesses, after which a lane does its share.
     pub(crate) step_every: u64,
     /// Log lines, or accesses, after which the history unit takes in what was installed.
@@ -158,10 +167,31 @@ impl<M: Medium> Pool<M> {
         &self.header
     }
 
+    /// Why the pool takes no transactions any more: a write to its file has failed. Close the pool and
+    /// open it again.
+    pub fn failure(&self) -> Option<MediumFailure> {
+        self.medium.failure()
+    }
+
     /// A forked child has a copy of what this process remembers of the pool, and the same file: what
-    /// it stored there would be lost to the parent, or the parent's to it.
-    pub(crate) fn refuse_in_a_fork(&self) -> Result<(), PoolError> {
-        if self.medium.is_forked() { Err(PoolError::Forked) } else { Ok(()) }
+    /// it stored there would be lost to the parent, or the parent's to it. And nothing becomes durable
+    /// on a medium that has failed.
+    pub(crate) fn refuse_unusable(&self) -> Result<(), PoolError> {
+        if self.medium.is_usable() { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// Why the medium is not usable.
+    #[cold]
+    pub(crate) fn refused(&self) -> PoolError {
+        fence(Ordering::Acquire);
+        self.medium.failure().map_or(PoolError::Forked, PoolError::Medium)
+    }
+
+    /// The same for a transaction.
+    #[cold]
+    pub(crate) fn refusal(&self) -> Abort {
+        fence(Ordering::Acquire);
+        self.medium.failure().map_or(Abort::Forked, Abort::Medium)
     }
 
     #[inline(always)]
@@ -179,7 +209,7 @@ impl<M: Medium> Pool<M> {
     /// the new chunks are free (CREATE-2), then the size does (GROW-1): a crash in between leaves a file with
     /// room to spare.
     pub fn grow(&self, len: u64) -> Result<(), PoolError> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         let io = self.io();
         let geometry = &self.header.geometry;
         if len > POOL_BYTES_MAX {
@@ -193,32 +223,50 @@ impl<M: Medium> Pool<M> {
         let raise_size = || {
             self.medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
             io.flush(Site::Chunks, CHUNKS_AT, 8);
-            io.fence(Site::Chunks);
+            io.try_fence(Site::Chunks)
         };
         if io.plants(Plant::SizeBeforeFile) {
-            raise_size();
+            let _ = raise_size();
         }
         self.medium.grow(geometry.chunk_at(chunks).0)?;
         store_free_words(&self.medium, geometry, heap.chunk_count(), chunks, |words| {
             io.flush(Site::Blank, words.at, words.len);
             self.checkpointer.changes.mark_range(words);
         });
-        io.fence(Site::Blank);
-        raise_size();
+        if !io.try_fence(Site::Blank) || !raise_size() {
+            return Err(self.refused());
+        }
         heap.grow_to(chunks);
         Ok(())
     }
 
     /// Grows by a sixteenth of the heap, a small one by up to a quarter, or by what a block of `bytes`
     /// needs, if the limit allows it.
-    pub(crate) fn grow_for(&self, bytes: u64) -> bool {
+    ///
+    /// # Errors
+    /// [`Abort::OutOfSpace`] where the limit, or the file system, has no room, else the cause.
+    pub(crate) fn grow_for(&self, bytes: u64) -> Result<(), Abort> {
         let geometry = &self.header.geometry;
         let chunks = self.heap.lock(&self.medium).chunk_count();
         let (len, heap) = (geometry.chunk_at(chunks).0, chunks * geometry.chunk_bytes);
         let usual = (heap / 16).max((heap / 4).min(GROWTH_MIN));
         let wanted = len.saturating_add(usual.max(bytes.saturating_add(2 * geometry.chunk_bytes)));
         let wanted = wanted.min(self.grow_limit_bytes);
-        wanted > len && self.grow(wanted).is_ok()
+        if wanted <= len {
+            return Err(Abort::OutOfSpace { bytes });
+        }
+        self.grow(wanted).map_err(|error| match error {
+            PoolError::Medium(failure) => Abort::Medium(failure),
+            PoolError::Forked => Abort::Forked,
+            PoolError::TooLarge { .. } | PoolError::Grow(GrowError::Fixed) => {
+                Abort::OutOfSpace { bytes }
+            }
+            PoolError::Grow(GrowError::Map(
+                MapError::NoSpace { .. } | MapError::PastLimit { .. } | MapError::FileLimit { .. },
+            )) => Abort::OutOfSpace { bytes },
+            _ if self.medium.failure().is_some() => self.refusal(),
+            error => Abort::Growth(GrowthError::new(error)),
+        })
     }
 
     /// From now on allocations and large log records leave so much of the heap alone, rounded up to
@@ -230,24 +278,62 @@ impl<M: Medium> Pool<M> {
         self.heap.lock(&self.medium).held_back = chunks;
     }
 
-    /// Takes a free lane. It goes back when dropped.
+    /// Takes a lane. It goes back when dropped. Where all are taken this thread sleeps until one is
+    /// free, up to [`OpenOptions::lane_wait`]: a program of many tasks takes a lane for each
+    /// transaction, or a few, and does not keep it. A thread that asks while it has all the lanes
+    /// itself waits in vain.
     ///
     /// # Errors
-    /// [`PoolError::NoLane`], or [`PoolError::Forked`] in a forked child.
+    /// [`PoolError::NoLane`], [`PoolError::Forked`] in a forked child, and [`PoolError::Medium`] when a
+    /// write to the file has failed.
     pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
-        self.refuse_in_a_fork()?;
+        self.lane_timeout(self.lane_wait)
+    }
+
+    /// As [`lane`](Self::lane), and waits up to `limit`. On a medium that observes it does not wait.
+    ///
+    /// # Errors
+    /// As of `lane`.
+    pub fn lane_timeout(&self, limit: Duration) -> Result<Lane<'_, M>, PoolError> {
+        match self.try_lane() {
+            // A scheduler runs one thread at a time, and knows of no sleep.
+            Err(PoolError::NoLane { .. }) if !limit.is_zero() && !M::OBSERVED => {
+                let deadline = Instant::now().checked_add(limit);
+                let take = || match self.try_lane() {
+                    Err(PoolError::NoLane { .. }) => None,
+                    taken => Some(taken),
+                };
+                let taken = self.queue.wait_until(deadline, take);
+                taken.unwrap_or_else(|| self.try_lane())
+            }
+            taken => taken,
+        }
+    }
+
+    /// Takes a lane that is free now.
+    ///
+    /// # Errors
+    /// As of [`lane`](Self::lane).
+    pub fn try_lane(&self) -> Result<Lane<'_, M>, PoolError> {
+        self.refuse_unusable()?;
         (0..self.lanes.len())
             .find_map(|id| self.take_lane(id))
             .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
-    /// Takes the lane of that number, if it is free.
+    /// Takes the lane of that number, if it is free now.
     ///
     /// # Errors
-    /// As [`lane`](Self::lane).
+    /// As of [`lane`](Self::lane).
     pub fn lane_at(&self, id: usize) -> Result<Lane<'_, M>, PoolError> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         self.take_lane(id).ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+    }
+
+    /// A lane is free again.
+    pub(crate) fn lane_given_back(&self) {
+        self.solo.lane_given_back(&self.medium);
+        self.queue.wake();
     }
 
     fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
@@ -261,8 +347,10 @@ impl<M: Medium> Pool<M> {
     /// for reading only. A pool that is only dropped has lost nothing, but redo leaves live
     /// records, which want one opening for writing first, as every append-only log does. In a forked
     /// child nothing is stored, and the pool stays open in its parent.
+    /// Nor is anything after the medium [has failed](Self::failure), now or earlier, which the medium
+    /// that comes back says; [`try_close`](Self::try_close) says it by an error.
     pub fn close(self) -> M {
-        if self.medium.is_forked() {
+        if !self.medium.is_usable() {
             return self.medium;
         }
         if self.logging == Logging::Redo || self.write_back == WriteBack::ByAge {
@@ -280,6 +368,20 @@ impl<M: Medium> Pool<M> {
         self.medium
     }
 
+    /// As [`close`](Self::close), and tells whether all of it became durable in place. After an error
+    /// nothing acknowledged is lost: the next opening recovers.
+    ///
+    /// # Errors
+    /// [`PoolError::Medium`], and [`PoolError::Forked`] in a forked child.
+    pub fn try_close(self) -> Result<M, PoolError> {
+        self.refuse_unusable()?;
+        let medium = self.close();
+        match medium.failure() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(medium),
+        }
+    }
+
     /// Ends the pool and gives the medium back. Nothing needs to be made durable: every
     /// acknowledged transaction already is.
     pub fn into_medium(self) -> M {
@@ -288,7 +390,7 @@ impl<M: Medium> Pool<M> {
 
     /// The root object as it stands. For use between transactions.
     pub fn root(&self) -> Result<Option<(PoolOffset, crate::RootKind)>, PoolError> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         open::read_root(&self.medium)
     }
 

@@ -1,6 +1,7 @@
 //! From a medium to a running pool: proof, recovery, start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
@@ -17,6 +18,7 @@ use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MA
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::pool::fences::Fences;
+use crate::pool::queue::LaneQueue;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
@@ -27,6 +29,10 @@ use crate::spin::SpinLock;
 use crate::transact::RootKind;
 use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
 use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
+
+/// How long a thread waits for a lane by default: many times what the slowest disk takes for a
+/// transaction.
+const LANE_WAIT: Duration = Duration::from_secs(5);
 
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,8 @@ pub struct OpenOptions {
     pub stream_from: Option<u64>,
     /// The rollback journal: bytes of a page, a power of two from 64 to 4096.
     pub page_bytes: u64,
+    /// How long [`Pool::lane`] waits for a lane when all are taken.
+    pub lane_wait: Duration,
     /// When a commit is acknowledged.
     pub ack: Ack,
     /// Literal variants: how the paper is read where it leaves a choice.
@@ -81,6 +89,7 @@ impl Default for OpenOptions {
             step_every: 64,
             stream_from: None,
             page_bytes: PAGE_BYTES_MAX,
+            lane_wait: LANE_WAIT,
             ack: Ack::default(),
             reading: Reading::default(),
         }
@@ -181,7 +190,11 @@ impl<M: Medium> UnrecoveredPool<M> {
             pool.corrected = pool.restore_believed()?;
             pool.report.corrected = pool.corrected.len();
         }
-        Ok(pool)
+        // None of it counts before all of it is durable.
+        match pool.medium.failure() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(pool),
+        }
     }
 
     /// For reading only: succeeds when there is nothing to recover, and stores nothing.
@@ -344,6 +357,8 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize + 1),
             checkpointer: Checkpointer::new(),
             lanes,
+            queue: LaneQueue::default(),
+            lane_wait: options.lane_wait,
             step_every: match options.step_every.max(1) as u64 {
                 lines if is_literal => lines,
                 lines => lines.min(STEP_LINES_MAX),

@@ -18,7 +18,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// lane back. Nothing is run again by itself: after [`Abort::Conflict`] the caller ends the
     /// transaction and begins again, here with a pause that grows; after many conflicts in a row
     /// the transaction runs alone. In a forked child each operation and the commit of what this
-    /// returns is [`Abort::Forked`].
+    /// returns is [`Abort::Forked`], after a write to the file has failed [`Abort::Medium`].
     ///
     /// # Panics
     /// When this thread has a transaction open on another lane that runs alone. Waiting for
@@ -26,8 +26,8 @@ impl<'p, M: Medium> Lane<'p, M> {
     pub fn begin(mut self) -> Running<'p, M> {
         let tx = self.tx.as_mut().expect(LIVES);
         let conflicts = tx.lane.conflicts;
-        if tx.pool.medium.is_forked() {
-            tx.refuse_all(Abort::Forked);
+        if !tx.pool.medium.is_usable() {
+            tx.refuse_all(tx.pool.refusal());
             return Running { lane: Some(self), turn: None };
         }
         tx.pool.medium.mark(Mark::TxBegin);
@@ -91,9 +91,7 @@ impl<'p, M: Medium> Running<'p, M> {
         let mut lane = self.lane.take().expect(RUNS);
         let outcome = end(&mut lane, |attempt| attempt.commit());
         self.turn = None;
-        if let Ok(ticket) = outcome {
-            lane.acknowledge(ticket);
-        }
+        let outcome = outcome.and_then(|ticket| lane.acknowledge(ticket).map(|()| ticket));
         lane.pool().medium.mark(Mark::TxEnd);
         (lane, outcome)
     }

@@ -5,6 +5,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use super::Tx;
 use super::words::Window;
+use crate::io::Site;
 use crate::layout::ROOT_AT;
 use crate::plant::Plant;
 use crate::scheme::Logging;
@@ -122,7 +123,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     }
 
     fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         let mut word = [0; 8];
         let result = self.load_any(ROOT_AT, &mut word).and_then(|()| {
             crate::pool::parse_root(u64::from_le_bytes(word))
@@ -318,11 +319,18 @@ impl<M: Medium> Tx<'_, M> {
         result
     }
 
-    /// A transaction that a forked child has a copy of is its parent's. What is loaded or
-    /// kept without a call do not ask: nothing of the pool changes before the commit, which does.
+    /// A transaction that a forked child has a copy of is its parent's, and a medium that has failed
+    /// takes none. What is loaded or kept without a call does not ask: nothing of the pool changes
+    /// before the commit, which does.
     #[inline]
-    pub(super) fn refuse_in_a_fork(&self) -> Result<(), Abort> {
-        if self.pool.medium.is_forked() { Err(Abort::Forked) } else { Ok(()) }
+    pub(super) fn refuse_unusable(&self) -> Result<(), Abort> {
+        if self.pool.medium.is_usable() { Ok(()) } else { Err(self.pool.refusal()) }
+    }
+
+    /// The fence of a commit point, or of a record before something is stored over what it keeps.
+    #[inline(always)]
+    pub(super) fn fence_or_fail(&self, site: Site) -> Result<(), Abort> {
+        if self.io().try_fence(site) { Ok(()) } else { Err(self.pool.refusal()) }
     }
 
     /// The transaction has not begun: every operation fails.
@@ -335,7 +343,7 @@ impl<M: Medium> Tx<'_, M> {
     /// and kept some of its lines and not others.
     #[inline]
     pub(super) fn refuse_after_failure(&self) -> Result<(), Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         match &self.lane.buffers.failure {
             None => Ok(()),
             Some(abort) => Err(abort.clone()),

@@ -51,7 +51,7 @@ impl<M: Medium> Tx<'_, M> {
             self.install();
             self.store_allocations();
         }
-        io.fence(Site::Command); // AOF-1
+        self.fence_or_fail(Site::Command)?; // AOF-1
         self.install();
         self.store_allocations();
         self.release_locks(Some(number));

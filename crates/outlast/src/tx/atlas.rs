@@ -50,10 +50,10 @@ impl<M: Medium> Tx<'_, M> {
         self.let_go(number);
         self.flush_data();
         if !io.plants(Plant::MarkWithData) {
-            io.fence(Site::UndoData);
+            self.fence_or_fail(Site::UndoData)?;
         }
         self.await_stable(&predecessors);
-        self.mark_done(); // ATLAS-3
+        self.mark_done()?; // ATLAS-3
         self.pool.lanes[self.lane.id].shared.section.store(0, Ordering::Release);
         self.end_blocks();
         Ok(Ticket::of(self.pool.seq(number)))
@@ -63,6 +63,8 @@ impl<M: Medium> Tx<'_, M> {
     fn let_go(&mut self, number: u64) {
         self.pool.lanes[self.lane.id].shared.section.store(number, Ordering::Release);
         self.release_locks(Some(number));
+        // Others may have stored over it: what fails from here on puts nothing back.
+        self.lane.buffers.undo.stored = false;
     }
 
     /// Sections that are not stable and whose words this one has read or locked, with their lanes.

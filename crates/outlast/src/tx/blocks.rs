@@ -35,7 +35,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// [`Abort::BadAddress`] when there is none. That is an answer and does not end the
     /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
         self.lane.pending.was_seen |= !self.lane.pending.is_empty();
         let found = own.map_or_else(|| self.find_block("looking for a block", at), Ok);
@@ -122,8 +122,8 @@ impl<'p, M: Medium> Tx<'p, M> {
                     if waiting && !swept {
                         swept = true;
                         writeback::sweep(pool, self.lane.id, Reach::All);
-                    } else if !pool.grow_for(bytes) {
-                        return Err(Abort::OutOfSpace { bytes });
+                    } else {
+                        pool.grow_for(bytes)?;
                     }
                 }
                 Err(error) => return Err(self.heap_error(error, "allocating", PoolOffset(0))),
@@ -207,14 +207,14 @@ impl<'p, M: Medium> Tx<'p, M> {
         let bad = |why| Abort::bad_address("freeing", at, why);
         self.begin_writing()?;
         let buffers = &mut self.lane.buffers;
-        if buffers.freed.iter().any(|block| block.at == at) {
+        if buffers.has_freed(at) {
             return Err(bad("this transaction has freed it already"));
         }
         if let Some(index) = buffers.allocated.iter().position(|block| block.at == at) {
             // Taken and given back in one transaction. The reservation ends with it: stores
             // may still follow through this address.
             let block = buffers.allocated[index];
-            buffers.freed.push(block);
+            buffers.add_freed(block);
             return Ok(());
         }
         // A lane that gives the block back has this lock, so it is found given back already or not at all.
@@ -237,7 +237,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.io().plants(Plant::FreedAtOnce) {
             self.pool.heap.lock(&self.pool.medium).release(block);
         }
-        self.lane.buffers.freed.push(block);
+        self.lane.buffers.add_freed(block);
         if self.logs_old_bits() {
             self.note_old_allocation(block, true);
         }

@@ -55,7 +55,7 @@ impl<M: Medium> Tx<'_, M> {
         };
         let head = self.mark_end(RecordKind::Before, number);
         self.renew_sums();
-        io.fence(Site::RedoRecord);
+        self.fence_or_fail(Site::RedoRecord)?;
         self.store_allocations();
         self.hand_over_ended(number, head);
         self.release_locks(Some(number));

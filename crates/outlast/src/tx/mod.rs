@@ -30,7 +30,8 @@ pub(crate) use blocks::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
-use outlast_trace::ByteRange;
+use outlast_trace::{ByteRange, PoolOffset};
+use rustc_hash::FxHashSet;
 
 use crate::ack::Ticket;
 use crate::alloc::Block;
@@ -40,7 +41,7 @@ use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
 use crate::log::{self, Payload};
 use crate::plant::Plant;
-use crate::pool::{LaneState, Pool};
+use crate::pool::{LaneShared, LaneState, Pool};
 use crate::scheme::{Logging, WriteBack};
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -49,6 +50,9 @@ use words::Window;
 
 /// Lines that a write set has room for from the start.
 const CONTENTS_MIN: usize = 32;
+
+/// Fewer blocks given back are looked through one by one.
+const FREED_FEW: usize = 32;
 
 /// A running transaction of one lane: what a closure gets from
 /// [`Runner::run`](crate::Runner::run), and what ends with it.
@@ -93,6 +97,8 @@ pub(crate) struct Buffers {
     fresh_lines: Vec<u32>,
     allocated: Vec<Block>,
     freed: Vec<Block>,
+    /// Where those are, once they are many; as many as `freed` has, or out of date.
+    freed_at: FxHashSet<PoolOffset>,
     /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
     payload: Payload,
     undo: undo::UndoProgress,
@@ -264,6 +270,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.lane.buffers.changed_nothing() {
             if self.pool.logging == Logging::Sections {
                 self.await_stable(&self.predecessors());
+                // What they did may never be.
+                self.refuse_unusable()?;
             }
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
@@ -282,6 +290,31 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Whether an operation failed because another transaction was in the way.
     pub(crate) fn met_conflict(&self) -> bool {
         matches!(self.lane.buffers.failure, Some(Abort::Conflict))
+    }
+
+    /// Ends the transaction, and what the lane has pending, on a medium that has failed. No later
+    /// transaction of the pool begins, so this only keeps those under way on other lanes from seeing
+    /// what was not acknowledged, and from waiting for it.
+    #[cold]
+    pub(crate) fn abandon(&mut self) {
+        self.lane.buffers.left_lines_only = false;
+        self.drop_batch();
+        let is_in_place = self.lane.buffers.undo.stored;
+        if is_in_place {
+            self.put_back();
+        }
+        // Optimistic readers: see `abort_undo`.
+        let version = is_in_place.then(|| self.tick());
+        self.release_locks(version);
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        shared.section.store(0, Ordering::Release);
+        shared.bound.store(LaneShared::IDLE, Ordering::Release);
+        // The heap in memory keeps what was reserved: nothing is allocated any more.
+        let Buffers { allocated, freed, regions, fresh_lines, .. } = &mut self.lane.buffers;
+        allocated.clear();
+        freed.clear();
+        regions.clear();
+        fresh_lines.clear();
     }
 
     /// Undoes everything.
@@ -352,6 +385,9 @@ impl Buffers {
         clear(&mut self.fresh_lines);
         clear(&mut self.allocated);
         clear(&mut self.freed);
+        if !self.freed_at.is_empty() {
+            self.freed_at.clear();
+        }
         if !self.payload.is_empty() {
             self.payload.clear();
         }
@@ -365,6 +401,27 @@ impl Buffers {
 
     fn changed_nothing(&self) -> bool {
         self.lines.is_empty() && self.allocated.is_empty() && self.freed.is_empty()
+    }
+
+    /// Whether the transaction has given back the block at `at`.
+    fn has_freed(&mut self, at: PoolOffset) -> bool {
+        let Self { freed, freed_at, .. } = self;
+        if freed.len() < FREED_FEW {
+            return freed.iter().any(|block| block.at == at);
+        }
+        if freed_at.len() != freed.len() {
+            freed_at.clear();
+            freed_at.extend(freed.iter().map(|block| block.at));
+        }
+        freed_at.contains(&at)
+    }
+
+    /// It gives a block back, which it has not done before.
+    fn add_freed(&mut self, block: Block) {
+        if self.freed.len() >= FREED_FEW && self.freed_at.len() == self.freed.len() {
+            self.freed_at.insert(block.at);
+        }
+        self.freed.push(block);
     }
 
     /// A line was read when its lock said that.

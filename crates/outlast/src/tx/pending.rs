@@ -171,6 +171,7 @@ impl LaneState {
         let before = pending.before;
         buffers.lines.truncate(before.lines);
         buffers.freed.truncate(before.freed);
+        buffers.freed_at.clear();
         buffers.fresh.truncate(before.fresh);
         debug_assert!(
             buffers.locked.len() == before.locked && buffers.allocated.len() == before.allocated
@@ -254,7 +255,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.release_locks(None);
             // PENDING-3.
             if self.lane.pending.was_seen && !self.io().plants(Plant::AsyncBelieved) {
-                self.commit_batch();
+                self.commit_batch()?;
             }
             return Ok(Ticket::NOTHING);
         }
@@ -288,16 +289,20 @@ impl<'p, M: Medium> Tx<'p, M> {
         Err(Abort::Conflict)
     }
 
-    /// Makes the batch durable. No transaction is running.
-    pub(crate) fn commit_batch(&mut self) -> Ticket {
+    /// Makes the batch durable. No transaction is running. Where the medium has failed, the batch is
+    /// dropped.
+    pub(crate) fn commit_batch(&mut self) -> Result<Ticket, Abort> {
         let space = self.prepare_batch();
         let sealed = self.seal_batch(space);
         self.lane.deferred.gather_ahead(self.pool, self.lane.id);
         // PENDING-1: the commit point of all of them.
-        self.io().fence(Site::RedoRecord);
+        if let Err(abort) = self.fence_or_fail(Site::RedoRecord) {
+            self.abandon();
+            return Err(abort);
+        }
         let ticket = self.end_redo(sealed);
         self.batch_ended();
-        ticket
+        Ok(ticket)
     }
 
     pub(crate) fn prepare_batch(&mut self) -> RecordSpace {
@@ -330,10 +335,23 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn make_room_in_batch(&mut self) {
         let pending = &self.lane.pending;
         if pending.is_full || pending.words * 4 > self.batch_words_max() * FULL_QUARTERS {
-            self.commit_batch();
+            // Where that fails, the transaction that begins now fails at its commit.
+            let _ = self.commit_batch();
             // BIAS-1: the revocation of a bias may take this commit for the end of the transaction, which
             // must then see that.
             fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Nothing that the batch changed ever becomes durable: there is none from here on.
+    pub(super) fn drop_batch(&mut self) {
+        let had_one = !self.lane.pending.is_empty();
+        let Pending { batches, at_once, .. } = self.lane.pending;
+        // Its ticket has the number of no later batch.
+        let batches = batches + u64::from(had_one);
+        self.lane.pending = Pending { batches, at_once, ..Pending::default() };
+        if had_one {
+            self.pool.lanes[self.lane.id].parked.ended();
         }
     }
 

@@ -193,7 +193,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let sealed = self.seal_redo(space)?;
         self.lane.deferred.gather_ahead(self.pool, self.lane.id);
         // REDO-1: the commit point.
-        self.io().fence(Site::RedoRecord);
+        self.fence_or_fail(Site::RedoRecord)?;
         Ok(self.end_redo(sealed))
     }
 

@@ -90,7 +90,7 @@ impl<M: Medium> Tx<'_, M> {
             self.write_journal_header(&parts, seq);
         }
         self.write_journal(&parts, seq);
-        io.fence(Site::JournalPages); // ROLLBACK-1
+        self.fence_or_fail(Site::JournalPages)?; // ROLLBACK-1
         if !io.plants(Plant::JournalHeaderFirst) {
             self.write_journal_header(&parts, seq);
         }
@@ -100,14 +100,18 @@ impl<M: Medium> Tx<'_, M> {
         if io.plants(Plant::InstallBeforeFence) {
             self.install_pages(&pages);
         }
-        io.fence(Site::JournalHeader); // ROLLBACK-2
+        self.fence_or_fail(Site::JournalHeader)?; // ROLLBACK-2
         if io.plants(Plant::JournalEndedEarly) {
-            self.end_journal();
+            let _ = self.end_journal();
         }
         self.install_pages(&pages);
         pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
         io.fence(Site::JournalData); // ROLLBACK-3
-        self.end_journal(); // ROLLBACK-4
+        if let Err(abort) = self.end_journal() {
+            // The old pages are the payload still.
+            self.lane.buffers.undo.stored = true;
+            return Err(abort);
+        } // ROLLBACK-4
         self.release_locks(Some(number));
         self.end_blocks();
         Ok(Ticket::of(seq))
@@ -206,11 +210,11 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// ROLLBACK-4. Under a blank tag there is no header.
-    fn end_journal(&self) {
+    fn end_journal(&self) -> Result<(), Abort> {
         let at = self.ring().at.plus(TAG_AT);
         self.io().medium.store_u64(at, BLANK);
         self.io().flush(Site::JournalEnd, at, 8);
-        self.io().fence(Site::JournalEnd);
+        self.fence_or_fail(Site::JournalEnd)
     }
 
     /// Stores the new pages in place, whole. No other lane changes anything in them (ROLLBACK-5).

@@ -81,8 +81,7 @@ impl<M: Medium> Tx<'_, M> {
         if self.has_unsealed_blocks() {
             self.flush_unsealed();
         }
-        self.io().fence(Site::UndoRecord);
-        Ok(())
+        self.fence_or_fail(Site::UndoRecord)
     }
 
     /// `lines` lines of the ring, for a record of old words under that number.
@@ -197,7 +196,10 @@ impl<M: Medium> Tx<'_, M> {
         let flushed = shared.flushed.load(Ordering::Relaxed);
         // The commit point.
         self.lane.deferred.gather_ahead(self.pool, self.lane.id);
-        io.fence(Site::RedoRecord);
+        if let Err(abort) = self.fence_or_fail(Site::RedoRecord) {
+            self.swap_payloads();
+            return Err(abort);
+        }
         // AGE-2: it has covered what was flushed before.
         shared.fenced.store(flushed, Ordering::Release);
         self.lane.deferred.is_unfenced = false;

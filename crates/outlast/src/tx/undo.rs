@@ -227,8 +227,7 @@ impl<M: Medium> Tx<'_, M> {
             self.lane.buffers.undo.logged += words;
         }
         self.flush_fresh();
-        io.fence(Site::UndoRecord);
-        Ok(())
+        self.fence_or_fail(Site::UndoRecord)
     }
 
     /// New blocks filled before a record share its fence: then they need no witness.
@@ -302,12 +301,12 @@ impl<M: Medium> Tx<'_, M> {
             if self.io().plants(Plant::EarlyRelease) {
                 self.release_locks(Some(number));
             }
-            if !self.bear_witness() {
+            if !self.bear_witness()? {
                 self.flush_data();
                 if !self.io().plants(Plant::MarkWithData) {
-                    self.io().fence(Site::UndoData);
+                    self.fence_or_fail(Site::UndoData)?;
                 }
-                self.mark_done();
+                self.mark_done()?;
             }
         }
         self.release_locks(Some(number));
@@ -328,7 +327,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// UNDO-3: the records of this lane are dead from here on.
-    pub(super) fn mark_done(&self) {
+    pub(super) fn mark_done(&self) -> Result<(), Abort> {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
         let word = seal_at(self.lane.log.last_undo.bits(), at);
@@ -339,8 +338,9 @@ impl<M: Medium> Tx<'_, M> {
             io.medium.store_u64(at, word);
         }
         io.flush(Site::UndoMark, at, 8);
-        io.fence(Site::UndoMark);
+        self.fence_or_fail(Site::UndoMark)?;
         self.pool.lanes[self.lane.id].shared.unmarked.store(0, Ordering::Release);
+        Ok(())
     }
 
     /// Blocks given back are every lane's, now that the commit is durable; so are regions and what
@@ -371,7 +371,8 @@ impl<M: Medium> Tx<'_, M> {
                 self.flush_data();
                 self.io().fence(Site::UndoData);
             }
-            self.mark_done();
+            // Where that fails, nothing more of this pool becomes durable, and recovery puts back.
+            let _ = self.mark_done();
         }
         if self.pool.logging == Logging::Sections && stored {
             // ATLAS-5.
@@ -384,7 +385,7 @@ impl<M: Medium> Tx<'_, M> {
         self.drop_reservations();
     }
 
-    fn put_back(&mut self) {
+    pub(super) fn put_back(&mut self) {
         let payload = std::mem::take(&mut self.lane.buffers.payload);
         let skip = usize::from(self.io().plants(Plant::AbortIncomplete));
         // Bits were never stored. Words of directories were not either, and putting them back

@@ -29,6 +29,7 @@ use outlast_trace::PoolOffset;
 use crate::io::Site;
 use crate::log::{self, Item, Record, RecordKind, lines_for};
 use crate::plant::Plant;
+use crate::transact::Abort;
 use crate::tx::blocks::reserved_word;
 use crate::tx::{Tx, next_number};
 
@@ -41,28 +42,28 @@ const LINES_AHEAD: u64 = 4;
 impl<M: Medium> Tx<'_, M> {
     /// Flushes the data and commits by witnesses. `false` when that cannot be done, and nothing
     /// was.
-    pub(super) fn bear_witness(&mut self) -> bool {
+    pub(super) fn bear_witness(&mut self) -> Result<bool, Abort> {
         let io = self.io();
         let ring = self.ring();
         if !self.lane.buffers.is_alone || ring.undo_parts() < 2 {
-            return false;
+            return Ok(false);
         }
-        let Some((region, line)) = self.lane.buffers.undo.at else { return false };
+        let Some((region, line)) = self.lane.buffers.undo.at else { return Ok(false) };
         if region.is_elsewhere || !self.gather_witnesses() {
-            return false;
+            return Ok(false);
         }
         let witnesses = &self.lane.buffers.witnesses;
         if lines_for(witnesses.len()) > region.lines - line {
-            return false;
+            return Ok(false);
         }
         let Ok(seq) = next_number(self.lane.log.last_undo, self.pool.generation) else {
-            return false;
+            return Ok(false);
         };
         let site = Site::UndoWitnesses;
         // Only now, since a line that is being written back is slow to read.
         self.flush_data();
         log::append(io, site, region, line, Record::new(RecordKind::Witnesses, seq, witnesses));
-        io.fence(site);
+        self.fence_or_fail(site)?;
         let log = &mut self.lane.log;
         log.last_undo = seq;
         if !io.plants(Plant::HalvesNotSwapped) {
@@ -73,7 +74,7 @@ impl<M: Medium> Tx<'_, M> {
         for line in 0..LINES_AHEAD.min(next.lines) {
             io.medium.prefetch_write(next.line(line).line());
         }
-        true
+        Ok(true)
     }
 
     /// UNDO-5: a word of each line, and what it holds. `false` when some line has none.

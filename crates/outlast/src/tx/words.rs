@@ -68,7 +68,7 @@ impl<M: Medium> Tx<'_, M> {
     /// [`load`](Transact::load), whatever it takes.
     #[inline(never)]
     pub(super) fn load_otherwise(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         self.pool.medium.mark(Mark::Call(Call::Load));
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
@@ -96,7 +96,7 @@ impl<M: Medium> Tx<'_, M> {
     /// instructions.
     #[inline(never)]
     pub(super) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
-        self.refuse_in_a_fork()?;
+        self.refuse_unusable()?;
         if self.lane.buffers.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
             self.note_access(at, 8);

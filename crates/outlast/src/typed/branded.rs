@@ -1,6 +1,7 @@
 //! Pools, lanes and transactions under a brand.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use outlast_pmem::Medium;
 
@@ -60,12 +61,20 @@ impl<M: Medium> Clone for TypedPool<'_, '_, M> {
 impl<M: Medium> Copy for TypedPool<'_, '_, M> {}
 
 impl<'id, 'p, M: Medium> TypedPool<'id, 'p, M> {
-    /// Takes a free lane. It goes back when dropped.
+    /// Takes a lane, as [`Pool::lane`] does. It goes back when dropped.
     ///
     /// # Errors
-    /// [`PoolError::NoLane`] when all are taken.
+    /// As of `Pool::lane`.
     pub fn lane(self) -> Result<TypedLane<'id, Lane<'p, M>>, PoolError> {
         Ok(TypedLane { runner: self.pool.lane()?, brand: PhantomData })
+    }
+
+    /// Takes a lane, as [`Pool::lane_timeout`] does.
+    ///
+    /// # Errors
+    /// As of `Pool::lane_timeout`.
+    pub fn lane_timeout(self, limit: Duration) -> Result<TypedLane<'id, Lane<'p, M>>, PoolError> {
+        Ok(TypedLane { runner: self.pool.lane_timeout(limit)?, brand: PhantomData })
     }
 
     /// Takes the lane of that number, if it is free.

@@ -223,6 +223,13 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     if !io.plants(Plant::TailBeforeFloor) {
         move_tails();
     }
+    if !pool.medium.is_usable() {
+        // None of this is durable. Transactions under way go on in memory until their commits say so.
+        for (lane, swept) in pool.lanes.iter().zip(&swept) {
+            lane.shared.free_to(*swept);
+        }
+        return;
+    }
     // SWEEP-2: only now are lines below the tails and blocks freed below the floor every lane's.
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
         lane.shared.free_to(*swept);
