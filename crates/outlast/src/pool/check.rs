@@ -11,7 +11,7 @@ use crate::alloc::class::BITS;
 use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
 use crate::checksums::Fault;
-use crate::collections::{Reach, walk_root};
+use crate::collections::{Reach, walk_any, walk_root};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
@@ -25,6 +25,7 @@ use crate::pool::{
 };
 use crate::recover::is_closed;
 use crate::transact::BlockKind;
+use crate::typed::layout::ROOT_MAGIC;
 
 /// One thing that is wrong with a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -447,16 +448,9 @@ impl<M: Medium> RecoveredPool<M> {
     /// As [`check`](Self::check), and tells how far it has come, often.
     pub fn check_telling(&self, tell: &mut dyn FnMut(CheckStep)) -> CheckReport {
         let root = self.root().ok().flatten();
-        let len = self.medium().len();
         self.check_with_telling(tell, |medium, block| {
             let Some((at, kind)) = root else { return Ok(true) };
-            let mut read = |at: PoolOffset, out: &mut [u8]| {
-                let inside = at.0 <= len && len - at.0 >= out.len() as u64;
-                if inside {
-                    medium.load(at, out);
-                }
-                inside
-            };
+            let mut read = raw(medium);
             walk_root(kind, at, &mut read, block, |_, _, _| Ok(()))
                 .map(|reach| reach == Reach::Whole)
                 .map_err(|damage| damage.to_string())
@@ -497,6 +491,9 @@ impl<M: Medium> RecoveredPool<M> {
                 Reached::NoBlock => findings.push(Finding::NotAllocated { at, bytes }),
             }
         });
+        if known == Ok(false) && self.has_typed_root() {
+            self.check_typed(&blocks, findings);
+        }
         match known {
             Ok(true) => {
                 report.reachable = Some(reached);
@@ -511,6 +508,37 @@ impl<M: Medium> RecoveredPool<M> {
             }
         }
         report
+    }
+}
+
+impl<M: Medium> RecoveredPool<M> {
+    fn has_typed_root(&self) -> bool {
+        let root = self.root().ok().flatten();
+        let mut magic = [0; 8];
+        root.is_some_and(|(at, _)| raw(self.medium())(at, &mut magic))
+            && u64::from_le_bytes(magic) == ROOT_MAGIC
+    }
+
+    /// Which collections a typed root leads to only its program knows. Those that are maps and trees begin with
+    /// their magic, and are followed from there.
+    fn check_typed(&self, blocks: &BlockMap, findings: &mut Findings) {
+        for (at, _, _) in blocks.iter() {
+            if let Err(damage) = walk_any(at, &mut raw(self.medium())) {
+                findings.push(damaged(damage.at, damage.what));
+            }
+        }
+    }
+}
+
+/// Reads a medium's bytes, as far as it has them.
+fn raw<M: Medium>(medium: &M) -> impl FnMut(PoolOffset, &mut [u8]) -> bool {
+    |at, out| {
+        let (at, len) = (at.0, medium.len());
+        let inside = at <= len && len - at >= out.len() as u64;
+        if inside {
+            medium.load(PoolOffset(at), out);
+        }
+        inside
     }
 }
 
