@@ -1,5 +1,6 @@
 //! `outlast pool`: create, info, check, repair, dump, grow, checkpoint, restore.
 
+mod aside;
 mod check;
 
 use std::error::Error;
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use outlast::{
     CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
-    CreateOptions, FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, RepairReport, Scheme,
-    UnrecoveredPool,
+    CreateOptions, FilePool, OpenOptions, POOL_BYTES_MAX, PoolError, PoolInfo, RecoveredPool,
+    RepairReport, Scheme, UnrecoveredPool,
 };
 use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
@@ -134,6 +135,10 @@ pub struct RestoreArgs {
     /// The checkpoint file; FILE.checkpoint if not given.
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<PathBuf>,
+    /// Keep the file that is there, whatever it is: it is renamed to FILE.damaged, or FILE.damaged.2 and so on.
+    /// A pool that has lost its header cannot be told from another program's file, and is not replaced without.
+    #[arg(long, requires = "from")]
+    aside: bool,
 }
 
 /// Runs one of them.
@@ -210,9 +215,12 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-/// The pool, recovered and running.
+/// The pool, recovered and running. One that recovery would refuse stays as it is: that is tried in volatile
+/// memory first.
 fn open_to_work(args: &FileArgs) -> Result<FilePool, Box<dyn Error>> {
     let path = &args.file;
+    let map = MapOptions { domain: args.domain, ..MapOptions::default() };
+    drop(about(path, RecoveredPool::open_overlaid(path, &map))?);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
     about(path, FilePool::open(path, &OpenOptions::default(), &map))
 }
@@ -334,19 +342,26 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file;
-    let header = about(path, open_to_read(args)?.info())?.header;
-    if !header.geometry.checksums {
+    let pool = open_to_read(args)?;
+    let header = about(path, pool.info())?.header;
+    let of_log = pool.harmless_damage();
+    if !header.geometry.checksums && of_log.is_empty() {
         let path = path.display();
         return Err(format!(
             "{path}: the pool keeps no checksums: create one with --checksums, or restore a checkpoint"
         )
         .into());
     }
+    drop(pool);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
+    drop(about(path, RecoveredPool::open_overlaid(path, &map))?);
     let medium = Mapped::open(path, &map)?;
     say_domain(&medium);
     let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover()))?;
     let report = about(path, pool.repair_telling(&mut steps()))?;
+    for finding in of_log.iter().filter(|_| !as_json) {
+        outln!("{}: mended: {finding}", path.display());
+    }
     let verdict = if report.left.is_empty() { Verdict::Good } else { Verdict::Bad };
     verdict.after(print_repair(path, &report, as_json, seed))
 }
@@ -436,8 +451,10 @@ fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
-    let pool = open_to_work(&args.file)?;
-    let (now, asked) = (pool.medium().len(), args.size);
+    let (now, asked) = (about(path, open_to_read(&args.file)?.info())?.len, args.size);
+    if asked > POOL_BYTES_MAX {
+        return about(path, Err(PoolError::TooLarge { given: asked }));
+    }
     if asked < now {
         return Err(format!(
             "{}: a pool does not shrink; it has {now} bytes, and --size {asked} is less",
@@ -445,6 +462,7 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
         )
         .into());
     }
+    let pool = open_to_work(&args.file)?;
     say_domain(pool.medium());
     about(path, pool.grow(asked))?;
     let len = pool.medium().len();
@@ -473,8 +491,17 @@ fn failed(error: CheckpointError) -> CommandResult {
 
 fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
-    let pool = open_to_work(&args.file)?;
     let target = args.to.clone().unwrap_or_else(|| outlast::checkpoint_path(path));
+    let header = about(path, open_to_read(&args.file)?.info())?.header;
+    match Checkpoint::open(&target).map(|checkpoint| checkpoint.info().pool) {
+        Ok(found) if found != header.uuid => {
+            let expected = header.uuid;
+            return failed(CheckpointError::OtherPool { path: target, found, expected });
+        }
+        Ok(_) | Err(CheckpointError::Missing { .. } | CheckpointError::Incomplete { .. }) => {}
+        Err(error) => return failed(error),
+    }
+    let pool = open_to_work(&args.file)?;
     let report = match pool.checkpoint(&target) {
         Ok(report) => report,
         Err(error) => return failed(error),
@@ -520,10 +547,20 @@ fn print_checkpoint(
 }
 
 fn restore(args: &RestoreArgs, as_json: bool, seed: u64) -> CommandResult {
+    let kept = match &args.from {
+        Some(from) if args.aside && args.file.exists() => Some(aside::move_away(&args.file, from)?),
+        _ => None,
+    };
     let info = match outlast::restore(&args.file, args.from.as_deref()) {
         Ok(info) => info,
-        Err(error) => return failed(error),
+        Err(error) => {
+            kept.map_or(Ok(()), aside::Kept::put_back)?;
+            return failed(error);
+        }
     };
+    if let Some(kept) = kept {
+        noteln!("the file that was there is {}", kept.path.display());
+    }
     if as_json {
         let record = checkpoint_json(&info);
         outln!("{}", crate::document("pool restore", seed, vec![record]));

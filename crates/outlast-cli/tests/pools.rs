@@ -62,7 +62,7 @@ fn a_check_sees_what_the_log_of_fences_has() {
     let map = MapOptions { domain: Some(Domain::Page), ..map() };
     let open = OpenOptions::with_scheme(Scheme::Swift);
     let create = CreateOptions { fence_log_bytes: Some(64 << 10), ..CreateOptions::default() };
-    drop(FilePool::create(&path, 8 << 20, &create, &open, &map).unwrap().close());
+    drop(FilePool::create(&path, 8 << 20, &create, &open, &map).unwrap());
     assert_eq!(record("check", &path, 0)["live_records"], 0);
     let mut bytes = std::fs::read(&path).unwrap();
     // The line of the floor.
@@ -277,4 +277,172 @@ fn a_database_is_imported_and_exported_or_refused_in_a_line() {
     let document: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((code, &document["records"][0]["bytes"]), (Some(0), &serde_json::json!(0)));
     assert_eq!(std::fs::read(file("b.db")).unwrap(), b"");
+}
+
+/// A command that is refused leaves every file as it was, and no new one.
+#[test]
+fn what_is_refused_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let live = filled(&at("live.pool"), 8 << 20, Scheme::Swift);
+    drop(live);
+    drop(filled(&at("other.pool"), 8 << 20, Scheme::Redo).close());
+    assert_eq!(pool("checkpoint", &at("other.pool")).0, Some(0));
+    std::fs::write(at("text"), "not a pool\n").unwrap();
+    let mut damaged = std::fs::read(at("live.pool")).unwrap();
+    damaged[128] ^= 4;
+    std::fs::write(at("damaged.pool"), &damaged).unwrap();
+    // Its log of fences has work for recovery, and a lane refuses it.
+    let create = CreateOptions { fence_log_bytes: Some(64 << 10), ..CreateOptions::default() };
+    let page = MapOptions { domain: Some(Domain::Page), ..map() };
+    let open = OpenOptions::with_scheme(Scheme::Swift);
+    let refused = FilePool::create(at("log.pool"), 8 << 20, &create, &open, &page).unwrap();
+    refused.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+    let tail = refused.header().geometry.lane_at(0).0 as usize;
+    drop(refused);
+    let mut damaged = std::fs::read(at("log.pool")).unwrap();
+    damaged[256..320].fill(0);
+    damaged[tail + 8] ^= 1;
+    std::fs::write(at("log.pool"), &damaged).unwrap();
+
+    let cases: &[(&[&str], i32)] = &[
+        (&["grow", "live.pool", "--size", "1M"], 2),
+        (&["grow", "live.pool", "--size", "9000G"], 2),
+        (&["grow", "live.pool", "--size", "much"], 2),
+        (&["grow", "text", "--size", "16M"], 2),
+        (&["grow", "missing", "--size", "16M"], 2),
+        (&["grow", "damaged.pool", "--size", "16M"], 1),
+        (&["grow", "log.pool", "--size", "16M"], 1),
+        (&["checkpoint", "live.pool", "--to", "text"], 2),
+        (&["checkpoint", "live.pool", "--to", "live.pool"], 2),
+        (&["checkpoint", "live.pool", "--to", "other.pool.checkpoint"], 2),
+        (&["checkpoint", "live.pool", "--to", "."], 2),
+        (&["checkpoint", "live.pool", "--to", "no/such/directory"], 2),
+        (&["checkpoint", "text"], 2),
+        (&["checkpoint", "damaged.pool"], 1),
+        (&["checkpoint", "log.pool"], 1),
+        (&["create", "live.pool"], 2),
+        (&["create", "new.pool", "--size", "1K"], 2),
+        (&["create", "new.pool", "--size", "9000G"], 2),
+        (&["create", "new.pool", "--lanes", "0"], 2),
+        (&["create", "new.pool", "--lanes", "5000"], 2),
+        (&["create", "new.pool", "--log", "1"], 2),
+        (&["create", "new.pool", "--chunk", "5K"], 2),
+        (&["create", "new.pool", "--fence-log", "4K"], 2),
+        (&["create", "new.pool", "--domain", "other"], 2),
+        (&["create", "no/such/directory", "--size", "8M"], 2),
+        (&["restore", "live.pool"], 2),
+        (&["restore", "live.pool", "--from", "text"], 2),
+        (&["restore", "live.pool", "--from", "missing"], 2),
+        (&["restore", "live.pool", "--from", "other.pool.checkpoint"], 2),
+        (&["restore", "live.pool", "--aside"], 2),
+        (&["restore", "live.pool", "--from", "text", "--aside"], 2),
+        (&["restore", "text", "--from", "other.pool.checkpoint"], 2),
+        (&["restore", "missing"], 2),
+        (&["repair", "live.pool"], 2),
+        (&["repair", "text"], 2),
+        (&["repair", "damaged.pool"], 1),
+        (&["repair", "log.pool"], 1),
+        (&["check", "damaged.pool"], 1),
+        (&["info", "damaged.pool"], 1),
+        (&["dump", "log.pool"], 1),
+    ];
+    let files = || {
+        let entries =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = files();
+    for (arguments, status) in cases {
+        let command = &mut Command::new(OUTLAST);
+        let (code, stdout, stderr) =
+            run(command.current_dir(directory.path()).arg("pool").args(*arguments));
+        assert_eq!(code, Some(*status), "{arguments:?}: {stdout}{stderr}");
+        let after = files();
+        assert!(after.keys().eq(before.keys()), "{arguments:?} left a file");
+        for (path, bytes) in &after {
+            assert!(before[path] == *bytes, "{arguments:?} changed {}", path.display());
+        }
+    }
+}
+
+/// `check` of a pool without its header names a command; that command, word for word, puts the pool back.
+#[test]
+fn the_advice_for_a_lost_header_can_be_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("it's lost.pool");
+    drop(filled(&path, 8 << 20, Scheme::Redo).close());
+    let sound = std::fs::read(&path).unwrap();
+    assert_eq!(pool("checkpoint", &path).0, Some(0));
+    for (turn, noise) in [0u8, 0xa5, b'x'].into_iter().enumerate() {
+        let mut lost = sound.clone();
+        lost[..4096].fill(noise);
+        std::fs::write(&path, &lost).unwrap();
+        let (code, stdout, stderr) = pool("check", &path);
+        if noise != 0 {
+            // Nothing says that it ever was a pool.
+            assert_eq!(code, Some(2), "{stdout}{stderr}");
+        }
+        let advice = stdout.lines().find_map(|line| line.split_once(": outlast pool restore "));
+        let command = match advice {
+            Some((_, arguments)) => format!("\"$0\" pool restore {arguments}"),
+            None => format!("\"$0\" pool restore \"$1\" --from \"$1.checkpoint\" --aside"),
+        };
+        assert_eq!(advice.is_some(), noise == 0, "{stdout}{stderr}");
+        let (code, _, stderr) = run(Command::new("sh").args(["-c", &command, OUTLAST]).arg(&path));
+        assert_eq!(code, Some(0), "{command}: {stderr}");
+        assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]));
+        let kept = match turn {
+            0 => "it's lost.pool.damaged".to_owned(),
+            turn => format!("it's lost.pool.damaged.{}", turn + 1),
+        };
+        assert!(std::fs::read(directory.path().join(kept)).unwrap() == lost, "{stderr}");
+    }
+}
+
+/// One flipped bit in the log of fences of a pool that was closed: it opens and holds what it held, `check` says which
+/// bytes and that nothing is lost, `repair` mends, and a later use does, too.
+#[test]
+fn a_closed_pool_needs_nothing_of_its_log_of_fences() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("closed.pool");
+    let page = MapOptions { domain: Some(Domain::Page), ..map() };
+    for checksums in [false, true] {
+        let create = CreateOptions {
+            fence_log_bytes: Some(64 << 10),
+            checksums,
+            ..CreateOptions::default()
+        };
+        let open = OpenOptions::default();
+        let made = FilePool::create(&path, 8 << 20, &create, &open, &page).unwrap();
+        let words =
+            made.lane().unwrap().run(|tx| outlast::collections::Words::create(tx, 9, |n| n));
+        let words = words.unwrap();
+        made.lane().unwrap().run(|tx| tx.set_root(words.root(), RootKind::Words)).unwrap();
+        let heap_at = made.header().geometry.heap_at as usize;
+        let log = heap_at - made.header().geometry.fence_log_bytes() as usize..heap_at;
+        drop(made.close());
+        let sound = std::fs::read(&path).unwrap();
+        assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]));
+        let places = [0, 8, 63, 64, 70, 128, 200, 4096, 4100, 4096 + 64, 9000, log.len() - 1];
+        for (bit, at) in places.into_iter().enumerate() {
+            let mut flipped = sound.clone();
+            flipped[log.start + at] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            let finding = record("check", &path, 1)["findings"][0].as_str().unwrap().to_owned();
+            let place = format!("{:#x}", (log.start + at) & !7);
+            assert!(finding.contains(&place) && finding.contains("nothing is lost"), "{finding}");
+            let (code, stdout, stderr) = pool("repair", &path);
+            assert_eq!(code, Some(0), "{stdout}{stderr}");
+            assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]), "{at}");
+            std::fs::write(&path, &flipped).unwrap();
+            let used = FilePool::open(&path, &open, &page).unwrap();
+            assert_eq!(used.lane().unwrap().run(|tx| words.get(tx, 7)).unwrap(), 7);
+            drop(used.close());
+            assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]), "{at}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }

@@ -19,6 +19,30 @@ pub fn crc32c_in_stripes(front: &[u64; 2], words: &[u64]) -> u32 {
     in_stripes(front, words, portable_step)
 }
 
+/// The bits of `words` words of which any one may have been flipped since their [`crc32c_in_stripes`] was `crc`,
+/// counted from the first word's lowest: one in each stripe at most. `found` is their CRC now.
+///
+/// A CRC is linear: the difference of two is that of the one bit, brought to the end over zeros.
+pub(crate) fn flipped_bits(words: usize, crc: u32, found: u32) -> Vec<usize> {
+    let mut all = Vec::new();
+    let wanted = u64::from(crc ^ found);
+    for stripe in 0..STRIPES.min(words) {
+        let own = (words - stripe).div_ceil(STRIPES);
+        let mut bits: [u64; 64] = std::array::from_fn(|bit| portable_step(0, 1 << bit));
+        for nth in (0..own).rev() {
+            let to_the_end = |crc: u64| {
+                (stripe + 1..STRIPES).fold(portable_step(0, crc), |crc, _| portable_step(crc, 0))
+            };
+            if let Some(bit) = bits.iter().position(|crc| to_the_end(*crc) == wanted) {
+                all.push(64 * (stripe + nth * STRIPES) + bit);
+                break;
+            }
+            bits.iter_mut().for_each(|crc| *crc = portable_step(*crc, 0));
+        }
+    }
+    all
+}
+
 /// Continues a CRC by eight bytes. As the instruction does, it leaves out the inversions before and
 /// behind.
 fn portable_step(crc: u64, word: u64) -> u64 {
@@ -68,6 +92,22 @@ mod tests {
             let crc = as_documented(&front, &words);
             prop_assert_eq!(crc32c_in_stripes(&front, &words), crc);
             prop_assert_eq!(in_stripes(&front, &words, portable_step), crc);
+        }
+
+        #[test]
+        fn a_flipped_bit_is_found(words in vec(any::<u64>(), 1..50), bit in any::<usize>()) {
+            let front = [3, 4];
+            let crc = crc32c_in_stripes(&front, &words);
+            let bit = bit % (64 * words.len());
+            let mut flipped = words.clone();
+            flipped[bit / 64] ^= 1 << (bit % 64);
+            let found = flipped_bits(words.len(), crc, crc32c_in_stripes(&front, &flipped));
+            prop_assert!(found.contains(&bit) && found.len() <= STRIPES);
+            for other in found {
+                let mut mended = flipped.clone();
+                mended[other / 64] ^= 1 << (other % 64);
+                prop_assert_eq!(crc32c_in_stripes(&front, &mended), crc);
+            }
         }
 
         #[test]

@@ -104,7 +104,7 @@ pub use checkpoint::{
 pub use checksums::{Fault, RepairReport};
 pub use error::PoolError;
 pub use io::Site;
-pub use layout::{FORMAT_VERSION, Geometry};
+pub use layout::{FORMAT_VERSION, Geometry, POOL_BYTES_MAX};
 #[doc(hidden)]
 pub use log::record::forged_line;
 pub use outlast_pmem::{

@@ -26,6 +26,9 @@
 //! floor into a new generation and thereby declares every record dead (RECOVER-2); then tails go back to the
 //! start of their rings (RECOVER-3).
 //!
+//! * **CLOSE-1** Closing leaves a floor above every number. Then no record is live, none is read, and a lane's
+//!   header line that does not prove itself begins anew.
+//!
 //! A crash anywhere in between finds the same records and does the same again: putting back and
 //! replaying are idempotent, and the floor moves only after their fence.
 
@@ -68,6 +71,8 @@ pub(crate) struct LiveLog {
     lanes: Vec<Vec<LiveRecord>>,
     /// Lanes whose tails are not at the start of their rings, where lines have tags.
     tails_moved: Vec<usize>,
+    /// Lanes of a closed pool whose header lines do not prove themselves.
+    unproven: Vec<usize>,
 }
 
 impl LiveLog {
@@ -76,9 +81,15 @@ impl LiveLog {
         let medium = io.medium;
         let floor =
             Seq::from_bits(load_sealed(medium, FLOOR_AT, "the floor does not prove itself")?);
-        let mut log = Self { floor, lanes: Vec::new(), tails_moved: Vec::new() };
+        let mut log =
+            Self { floor, lanes: Vec::new(), tails_moved: Vec::new(), unproven: Vec::new() };
         for lane in 0..geometry.lanes as usize {
             let at = geometry.lane_at(lane);
+            if is_closed(floor) && !is_lane_proven(medium, geometry, lane) {
+                log.unproven.push(lane);
+                log.lanes.push(Vec::new());
+                continue;
+            }
             let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
             let undo_floor = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
             let undo_floor = Seq::from_bits(undo_floor);
@@ -99,6 +110,10 @@ impl LiveLog {
             };
             if tail.line != 0 && tail.lap.is_none() {
                 log.tails_moved.push(lane);
+            }
+            if is_closed(floor) {
+                log.lanes.push(Vec::new());
+                continue;
             }
             let life = |seq: Seq| match seq.generation() == floor.generation() {
                 true if seq >= floor && seq > undo_floor => Life::Live,
@@ -233,6 +248,7 @@ impl LiveLog {
                 io.fence(Site::RecoverData);
             }
         }
+        self.unproven.iter().for_each(|lane| begin_lane_anew(io, geometry, *lane));
         let mut generation = self.floor.generation();
         // The last generation is never written with: found here, it is the trace of a crash while
         // logs were scrubbed.
@@ -262,6 +278,30 @@ impl LiveLog {
         io.flush(Site::RecoverTail, at, 8);
         io.fence(Site::RecoverTail);
     }
+}
+
+/// CLOSE-1: the floor of a pool that was closed is above every number, so that no record is live.
+pub(crate) fn is_closed(floor: Seq) -> bool {
+    floor.counter() == Seq::COUNTER_MAX
+}
+
+/// Whether a lane's header line makes sense.
+fn is_lane_proven<M: Medium>(medium: &M, geometry: &Geometry, lane: usize) -> bool {
+    let at = geometry.lane_at(lane);
+    let words =
+        [LANE_TAIL, LANE_FLOOR, LANE_SEEN].map(|word| load_sealed(medium, at.plus(word), ""));
+    words.iter().all(Result::is_ok)
+}
+
+/// The lane has no live record: its ring is made blank, and then its header says so.
+#[cold]
+fn begin_lane_anew<M: Medium>(io: Io<'_, M>, geometry: &Geometry, lane: usize) {
+    let (at, ring) = (geometry.lane_at(lane), geometry.ring_at(lane));
+    let end = ring.plus(geometry.ring_lines() * LINE_BYTES);
+    blank::store(io, Site::RecoverData, geometry, ring, end);
+    io.fence(Site::RecoverData);
+    blank::store(io, Site::RecoverData, geometry, at, at.plus(LINE_BYTES));
+    io.fence(Site::RecoverData);
 }
 
 /// A transaction that is to be replayed.

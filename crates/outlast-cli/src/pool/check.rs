@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use outlast::{CheckReport, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
+use outlast::{CheckReport, Checkpoint, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
@@ -62,11 +62,35 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
     let report = match live_records {
         0 => pool.read_only()?.check_telling(&mut tell),
         _ => {
+            let of_log = pool.harmless_damage();
             let copy = UnrecoveredPool::open(Overlay::new(pool.into_medium()))?;
-            copy.recover()?.check_telling(&mut tell)
+            let mut report = copy.recover()?.check_telling(&mut tell);
+            report.findings.extend(of_log.iter().cloned());
+            report
         }
     };
     Ok(Outcome { unopened: None, report, live_records })
+}
+
+/// The command that puts a pool back that cannot be opened.
+fn advice(path: &Path) -> String {
+    let beside = outlast::checkpoint_path(path);
+    let from = match Checkpoint::open(&beside) {
+        Ok(_) => quoted(&beside),
+        Err(_) => "CHECKPOINT".to_owned(),
+    };
+    let path = quoted(path);
+    format!("to put it back and keep this file: outlast pool restore {path} --from {from} --aside")
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(), OutputFailed> {
@@ -91,6 +115,9 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
     print_findings(path, outcome.findings(), report.findings.more())?;
     if *live_records > 0 {
         outln!("{live_records} log records wait for recovery; a recovered copy was checked");
+    }
+    if unopened.is_some() {
+        outln!("{}", advice(path));
     }
     let reach = match report.reachable {
         _ if unopened.is_some() => "it cannot be opened".to_owned(),

@@ -621,7 +621,7 @@ impl Heap {
     }
 
     /// As [`reserve_unscrubbed`](Self::reserve_unscrubbed); the stretch's tags are blank, durably,
-    /// so that old bytes pass for no record.
+    /// so that old bytes pass for no record. Where the medium tears lines, all its words are (LOG-10).
     pub fn reserve_region<M: Medium>(
         &mut self,
         io: Io<'_, M>,
@@ -630,8 +630,11 @@ impl Heap {
     ) -> Result<Region> {
         let region = self.reserve_unscrubbed(io, lines, settle)?;
         if !io.plants(Plant::RegionNotScrubbed) {
+            let words = if io.medium.is_paged() { 0..=TAG_AT } else { TAG_AT..=TAG_AT };
             for line in 0..region.lines {
-                io.medium.store_u64(region.line(line).plus(TAG_AT), BLANK);
+                for word in words.clone().step_by(8) {
+                    io.medium.store_u64(region.line(line).plus(word), BLANK);
+                }
             }
             io.flush(Site::Region, region.at, region.lines * LINE_BYTES);
             io.fence(Site::Region);

@@ -78,7 +78,7 @@ pub enum CheckpointError {
         what: &'static str,
     },
     /// The file that a pool would replace is something else.
-    #[error("{}: is no pool, and is not overwritten; move it away, or restore to another name", path.display())]
+    #[error("{}: is no pool, and is not overwritten; `--aside` keeps it under another name", path.display())]
     NotAPool {
         /// The file.
         path: PathBuf,

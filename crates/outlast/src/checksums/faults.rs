@@ -45,7 +45,7 @@ impl std::fmt::Display for Fault {
 pub struct RepairReport {
     /// Matrices looked at.
     pub matrices: u64,
-    /// Lines of data that got their content back.
+    /// Lines of data that got their content back, and of empty logs and of metadata's unused words.
     pub lines: u64,
     /// Matrices whose checksums were made anew, because only these were wrong.
     pub checksums: u64,
@@ -116,6 +116,7 @@ impl<M: Medium> RecoveredPool<M> {
                 break;
             }
         }
+        report.lines += self.mend_logs()?;
         if let Some(failure) = self.medium().failure() {
             return Err(failure.into());
         }

@@ -54,6 +54,7 @@ pub(crate) use layout::{set_word, word};
 pub use map::{ByteMap, ByteMapOptions};
 pub use placement::Placement;
 pub use queue::{QUEUE_ITEM_BYTES_MAX, Queue};
+pub(crate) use raw::walk_any;
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use rbtree::{RB_VALUE_BYTES_MAX, RbTree};
 pub use tree::ByteTree;

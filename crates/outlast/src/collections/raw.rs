@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::entry::{Blocks, Entry, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use super::layout::{HEADER_BYTES, word};
+use super::layout::{HEADER_BYTES, MAP_MAGIC, RB_MAGIC, TREE_MAGIC, word};
 use super::{ByteMap, ByteTree, Queue, RbTree, Trees, Words};
 use crate::{ByteRange, PoolOffset, RootKind};
 
@@ -71,6 +71,21 @@ pub fn walk_root<R: ReadRaw>(
         }
     }
     Ok(Reach::Whole)
+}
+
+/// Follows the tree or map whose header is at a place, if one is there; its blocks belong to who knows what leads
+/// to it.
+pub(crate) fn walk_any<R: ReadRaw>(at: PoolOffset, read: &mut R) -> Result<(), Damage> {
+    let mut magic = [0; 8];
+    if !read.read(at, &mut magic) {
+        return Ok(());
+    }
+    match u64::from_le_bytes(magic) {
+        MAP_MAGIC => ByteMap::walk(at, read, |_, _| (), |_, _, _| Ok(())),
+        TREE_MAGIC => ByteTree::walk(at, read, |_, _| (), |_, _, _| Ok(())),
+        RB_MAGIC => RbTree::walk(at, read, |_, _| (), |_, _, _| Ok(())),
+        _ => Ok(()),
+    }
 }
 
 /// A set of places where blocks start, multiples of 16: a bit for each that there is, so that a walk

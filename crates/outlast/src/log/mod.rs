@@ -33,6 +33,7 @@
 //! * **LOG-3** Hence a record is complete exactly when its header line and all continuation lines
 //!   carry its number. A CRC over it can then only fail through damage, which is reported and
 //!   never taken for an unfinished record.
+//!   A medium that writes pages may tear a line between its words; LOG-10 says what holds there.
 //! * **LOG-4** A record is *live* when its number is at or above the pool's floor and above its
 //!   lane's undo floor. Lines of dead records may be overwritten only once the floor that killed
 //!   them is durable.
@@ -62,6 +63,12 @@
 //!   ring with streamed lines of an earlier lap. A live record there, or a line of a later lap, was written
 //!   under a newer tail: the lane's header is older than it was, which is damage.
 //!
+//! * **LOG-10** Where the medium [writes pages](outlast_pmem::Medium::is_paged), any words of a line that was not
+//!   fenced may be missing. There a record with tags goes to lines that are blank, durably: rings are made
+//!   blank before a lane's first record, used lines of a ring before they are used again, regions before
+//!   they are named. So a record that fails its CRC and has a blank word is a torn one, which ends the log
+//!   as an unfinished one does. One that fails it without is damaged. Rings of redo logs are streamed there.
+//!
 //! Undo transactions always begin at the start of a part of the ring: of either half, or of the
 //! whole where it is too small for two. The part whose first record has the higher number is the
 //! last one written. If that record is unfinished nothing depends on it, and the other part tells
@@ -79,3 +86,4 @@ pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
 pub(crate) use record::{
     BLANK, LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,
 };
+pub(crate) use streamed::blank;

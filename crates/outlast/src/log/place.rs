@@ -44,7 +44,9 @@ impl Place {
     /// Where the lane's first record goes in the opening after one whose tail is here, and whether the
     /// ring is made blank before. Half a ring further lie lines that the crash has most likely not torn:
     /// a checker that enumerates its images need not decide about those that it has.
-    pub fn of_next_opening(self, streams: bool) -> (Self, bool) {
+    ///
+    /// On media that tear lines (`tears`), a ring of lines with tags is made blank in any case (LOG-10).
+    pub fn of_next_opening(self, streams: bool, tears: bool) -> (Self, bool) {
         let Self { region, line, lap } = self;
         match lap {
             Some(lap) if streams => {
@@ -55,7 +57,7 @@ impl Place {
             // A ring of the other form, or one in which nothing was ever logged.
             _ => {
                 let first = streams.then(|| Lap::numbered(0));
-                (Self { region, line: 0, lap: first }, streams || lap.is_some())
+                (Self { region, line: 0, lap: first }, streams || lap.is_some() || tears)
             }
         }
     }

@@ -405,7 +405,10 @@ pub(crate) fn read<M: Medium>(
     let mut words = [0u64; 8];
     medium.load(at, bytemuck::bytes_of_mut(&mut words));
     let Some((kind, count)) = claim(words[0]) else {
-        return damaged(at, HEADER_UNPROVEN);
+        return match words[0] == BLANK && medium.is_paged() {
+            true => Found::Unfinished { seq },
+            false => damaged(at, HEADER_UNPROVEN),
+        };
     };
     let lines = lines_for(count);
     if first + lines > region.lines {
@@ -432,13 +435,29 @@ pub(crate) fn read<M: Medium>(
         payload.extend_from_slice(&content[..want]);
         rest |= content[want..].iter().fold(0, |all, word| all | word);
     }
-    if rest != 0 {
-        return damaged(at, "the rest of a log record is not zero");
+    let why = if rest != 0 {
+        "the rest of a log record is not zero"
+    } else if header_word(kind, seq, payload) != words[0] {
+        "a complete log record fails its CRC"
+    } else {
+        return Found::Record { kind, seq, lines };
+    };
+    match is_torn(medium, region, first, lines) {
+        true => Found::Unfinished { seq },
+        false => damaged(at, why),
     }
-    if header_word(kind, seq, payload) != words[0] {
-        return damaged(at, "a complete log record fails its CRC");
-    }
-    Found::Record { kind, seq, lines }
+}
+
+/// LOG-10: whether a word of the lines of a record that fails its CRC is as it was before the record, on a
+/// medium that tears lines.
+#[cold]
+fn is_torn<M: Medium>(medium: &M, region: Region, first: u64, lines: u64) -> bool {
+    let is_blank = |line: u64| {
+        let mut words = [0u64; 8];
+        medium.load(region.line(line), bytemuck::bytes_of_mut(&mut words));
+        words.map(u64::from_le).contains(&BLANK)
+    };
+    medium.is_paged() && (first..first + lines).any(is_blank)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 use crate::io::{Io, Site};
 use crate::layout::{Geometry, HEADER_PAGE_BYTES, LANE_FLOOR, LANE_SEEN, LANE_TAIL};
 use crate::log::BLANK;
+use crate::pool::fences;
 use crate::sealed::seal_at;
 
 /// The number with which a new log of fences begins.
@@ -26,7 +27,9 @@ fn header_line(at: PoolOffset) -> [u64; 8] {
 /// A line of the log of fences; zeros where there is none.
 fn behind_lanes(geometry: &Geometry, at: PoolOffset) -> [u64; 8] {
     match geometry.has_fence_log {
-        true if at == geometry.fence_log_at() => [seal_at(FIRST_FENCE, at), 0, 0, 0, 0, 0, 0, 0],
+        true if at == geometry.fence_log_at() || at == fences::copy_at(geometry) => {
+            [seal_at(FIRST_FENCE, at), 0, 0, 0, 0, 0, 0, 0]
+        }
         true if (geometry.fence_log_at().0..geometry.heap_at).contains(&at.0) => [BLANK; 8],
         _ => [0; 8],
     }

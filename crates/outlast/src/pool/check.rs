@@ -1,7 +1,7 @@
 //! `check`: whether everything durable is what this code writes, whether data and checksums agree,
 //! and whether the allocator agrees with what the root object reaches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
@@ -11,15 +11,21 @@ use crate::alloc::class::BITS;
 use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
 use crate::checksums::Fault;
-use crate::collections::{Reach, walk_root};
+use crate::collections::{Reach, walk_any, walk_root};
+use crate::error::PoolError;
+use crate::io::{Io, Site};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
 use crate::log::record::untag;
 use crate::log::streamed::Lap;
-use crate::log::{self, Region};
+use crate::log::{self, BLANK, Region};
+use crate::pool::fences;
+use crate::pool::open::read_floor;
 use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed,
 };
+use crate::recover::is_closed;
 use crate::transact::BlockKind;
+use crate::typed::layout::ROOT_MAGIC;
 
 /// One thing that is wrong with a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,19 +328,33 @@ impl<M: Medium> RecoveredPool<M> {
         (report, blocks)
     }
 
-    fn check_header_page(&self, report: &mut CheckReport) {
+    /// Words that are zero in every pool and are not here.
+    fn for_each_nonzero(&self, mut visit: impl FnMut(PoolOffset, &'static str)) {
+        let geometry = &self.header().geometry;
         for at in (HEADER_ZERO_AT..HEADER_PAGE_BYTES).step_by(8).map(PoolOffset) {
             if self.medium().load_u64(at) != 0 {
-                report.findings.push(damaged(at, "the rest of the header page is not zero"));
+                visit(at, "the rest of the header page is not zero");
             }
         }
-        for word in [crate::layout::FLOOR_AT, crate::layout::ROOT_AT, crate::layout::CHUNKS_AT] {
-            for at in (8..LINE_BYTES).step_by(8).map(|i| word.plus(i)) {
+        let page = [crate::layout::FLOOR_AT, crate::layout::ROOT_AT, crate::layout::CHUNKS_AT];
+        let page = page.map(|word| (word, 8));
+        let lanes =
+            (0..geometry.lanes as usize).map(|lane| (geometry.lane_at(lane), LANE_SEEN + 8));
+        for (line, used) in page.into_iter().chain(lanes) {
+            for at in (used..LINE_BYTES).step_by(8).map(|i| line.plus(i)) {
                 if self.medium().load_u64(at) != 0 {
-                    report.findings.push(damaged(at, METADATA_REST));
+                    visit(at, METADATA_REST);
                 }
             }
         }
+    }
+
+    fn check_header_page(&self, report: &mut CheckReport) {
+        self.for_each_nonzero(|at, what| report.findings.push(damaged(at, what)));
+        let (geometry, corrected) = (&self.header().geometry, self.corrected_fence());
+        fences::harmless_findings(self.medium(), geometry, corrected, |finding| {
+            report.findings.push(finding);
+        });
     }
 
     fn check_lanes(&self, report: &mut CheckReport) {
@@ -350,11 +370,19 @@ impl<M: Medium> RecoveredPool<M> {
                     report.findings.push(damaged(at.plus(word), what));
                 }
             }
-            for rest in (LANE_SEEN + 8..LINE_BYTES).step_by(8).map(|i| at.plus(i)) {
-                if self.medium().load_u64(rest) != 0 {
-                    report.findings.push(damaged(rest, METADATA_REST));
-                }
-            }
+        }
+        self.for_each_damaged_log_line(|at, what| report.findings.push(damaged(at, what)));
+    }
+
+    /// Places in lines of the lanes' rings that no record can have left.
+    fn for_each_damaged_log_line(&self, mut visit: impl FnMut(PoolOffset, &str)) {
+        let geometry = &self.header().geometry;
+        let is_closed = read_floor(self.medium()).is_ok_and(is_closed);
+        let mut visit = |at, what: &str| match is_closed {
+            true => visit(at, &format!("{what}: {NOTHING_LOST}")),
+            false => visit(at, what),
+        };
+        for lane in 0..geometry.lanes as usize {
             let (at, lines) = (geometry.ring_at(lane), geometry.ring_lines());
             let ring = Region { at, lines, is_elsewhere: false };
             let tail = load_sealed(self.medium(), geometry.lane_at(lane).plus(LANE_TAIL), "");
@@ -369,17 +397,43 @@ impl<M: Medium> RecoveredPool<M> {
                 match place.map(|place| place.lap) {
                     None => break,
                     Some(None) if !self.medium().verify(tag_at, 8, is_tag) => {
-                        let what = "the tag of a log line does not prove itself";
-                        report.findings.push(damaged(tag_at, what));
+                        visit(tag_at, "the tag of a log line does not prove itself");
                     }
                     Some(Some(lap)) if is_damaged(lap, line) => {
                         let what = "a word of a log line carries the tag of no lap that wrote it";
-                        report.findings.push(damaged(ring.line(line), what));
+                        visit(ring.line(line), what);
                     }
                     Some(_) => {}
                 }
             }
         }
+    }
+
+    /// Puts right what needs no redundancy: words that are zero in every pool, and lines of logs that are empty
+    /// since the pool was recovered. How many lines that were.
+    pub(crate) fn mend_logs(&self) -> Result<u64, PoolError> {
+        let io = Io::new(self.medium());
+        let mut lines = BTreeSet::new();
+        self.for_each_nonzero(|at, _| {
+            self.medium().store_u64(at, 0);
+            io.flush(Site::RecoverData, at, 8);
+            lines.insert(at.line());
+        });
+        let mut blank = BTreeSet::new();
+        self.for_each_damaged_log_line(|at, _| {
+            blank.insert(at.line());
+        });
+        for line in &blank {
+            io.medium.store_words(*line, !0, &[BLANK; 8]);
+            io.flush_line(Site::RecoverData, *line);
+        }
+        io.fence(Site::RecoverData);
+        lines.append(&mut blank);
+        if self.medium().is_paged() {
+            self.medium().write_in_place()?;
+        }
+        fences::end(io, self.header())?;
+        Ok(lines.len() as u64)
     }
 
     /// The whole check: metadata, checksums, and the allocator against what the root object reaches, as far
@@ -394,16 +448,9 @@ impl<M: Medium> RecoveredPool<M> {
     /// As [`check`](Self::check), and tells how far it has come, often.
     pub fn check_telling(&self, tell: &mut dyn FnMut(CheckStep)) -> CheckReport {
         let root = self.root().ok().flatten();
-        let len = self.medium().len();
         self.check_with_telling(tell, |medium, block| {
             let Some((at, kind)) = root else { return Ok(true) };
-            let mut read = |at: PoolOffset, out: &mut [u8]| {
-                let inside = at.0 <= len && len - at.0 >= out.len() as u64;
-                if inside {
-                    medium.load(at, out);
-                }
-                inside
-            };
+            let mut read = raw(medium);
             walk_root(kind, at, &mut read, block, |_, _, _| Ok(()))
                 .map(|reach| reach == Reach::Whole)
                 .map_err(|damage| damage.to_string())
@@ -444,6 +491,9 @@ impl<M: Medium> RecoveredPool<M> {
                 Reached::NoBlock => findings.push(Finding::NotAllocated { at, bytes }),
             }
         });
+        if known == Ok(false) && self.has_typed_root() {
+            self.check_typed(&blocks, findings);
+        }
         match known {
             Ok(true) => {
                 report.reachable = Some(reached);
@@ -461,12 +511,46 @@ impl<M: Medium> RecoveredPool<M> {
     }
 }
 
+impl<M: Medium> RecoveredPool<M> {
+    fn has_typed_root(&self) -> bool {
+        let root = self.root().ok().flatten();
+        let mut magic = [0; 8];
+        root.is_some_and(|(at, _)| raw(self.medium())(at, &mut magic))
+            && u64::from_le_bytes(magic) == ROOT_MAGIC
+    }
+
+    /// Which collections a typed root leads to only its program knows. Those that are maps and trees begin with
+    /// their magic, and are followed from there.
+    fn check_typed(&self, blocks: &BlockMap, findings: &mut Findings) {
+        for (at, _, _) in blocks.iter() {
+            if let Err(damage) = walk_any(at, &mut raw(self.medium())) {
+                findings.push(damaged(damage.at, damage.what));
+            }
+        }
+    }
+}
+
+/// Reads a medium's bytes, as far as it has them.
+fn raw<M: Medium>(medium: &M) -> impl FnMut(PoolOffset, &mut [u8]) -> bool {
+    |at, out| {
+        let (at, len) = (at.0, medium.len());
+        let inside = at <= len && len - at >= out.len() as u64;
+        if inside {
+            medium.load(PoolOffset(at), out);
+        }
+        inside
+    }
+}
+
 /// Whether a word is the tag of some log line.
 fn is_tag(word: &[u8]) -> bool {
     word.try_into().is_ok_and(|word| untag(u64::from_le_bytes(word)).is_some())
 }
 
 const METADATA_REST: &str = "the rest of a metadata line is not zero";
+
+/// Said of damage in a log that nothing needs.
+pub(super) const NOTHING_LOST: &str = "nothing needs it, nothing is lost, and a repair mends it";
 
 fn damaged(at: PoolOffset, what: &str) -> Finding {
     Finding::Damaged { at, what: what.to_owned() }

@@ -21,6 +21,9 @@ pub(crate) struct LaneLog {
     pub last_undo: Seq,
     /// Undo: the half of the ring where the next record goes.
     pub half: usize,
+    /// Undo, where the medium tears lines: lines of the other half, or of a ring in one part, that are to be made
+    /// blank (LOG-10).
+    pub stale: u64,
     /// The ring holds records of the form that the pool's scheme writes, or none.
     pub is_laid_out: bool,
     /// Append-only log: where it goes on; `None` at the start of the ring.
@@ -36,6 +39,7 @@ impl LaneLog {
             stepped: 0,
             last_undo,
             half: 0,
+            stale: 0,
             is_laid_out: false,
             commands: None,
         }

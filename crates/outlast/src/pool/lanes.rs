@@ -112,7 +112,7 @@ impl LaneSlot {
         let tail = log::place_of_tail(ring, tail).expect("recovery has read it");
         let (first, is_blanked_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
             true => (tail, false),
-            false => tail.of_next_opening(streams),
+            false => tail.of_next_opening(streams, io.medium.is_paged()),
         };
         let last_undo = load_sealed(io.medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState::new(id, Seq::from_bits(last_undo));
@@ -130,6 +130,11 @@ impl LaneSlot {
 
     pub fn take<M: Medium>(&self, medium: &M) -> Option<Box<LaneState>> {
         self.state.lock(medium).take()
+    }
+
+    /// Whether no thread has the lane.
+    pub fn is_free<M: Medium>(&self, medium: &M) -> bool {
+        self.state.lock(medium).is_some()
     }
 
     /// Where the record at a position of the ring stands.

@@ -57,7 +57,7 @@ use crate::checksums::Matrices;
 use crate::error::PoolError;
 use crate::gate::Gate;
 use crate::io::{Io, Site};
-use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
+use crate::layout::{CHUNKS_AT, FLOOR_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::plant::Plant;
@@ -359,11 +359,13 @@ impl<M: Medium> Pool<M> {
         if self.logging == Logging::Commands {
             let (io, geometry) = (self.io(), &self.header.geometry);
             // A damaged word stays as it is: opening will say so.
-            let _ = LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry));
+            if LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry)).is_err() {
+                return self.medium;
+            }
         }
-        if self.medium.is_paged() {
-            // What fails here the log of fences has for the next opening.
-            let _ = self.medium.write_in_place();
+        // What fails here the log of fences has for the next opening.
+        if !self.medium.is_paged() || self.medium.write_in_place().is_ok() {
+            self.say_closed();
         }
         self.medium
     }
@@ -380,6 +382,28 @@ impl<M: Medium> Pool<M> {
             Some(failure) => Err(failure.into()),
             None => Ok(medium),
         }
+    }
+
+    /// CLOSE-1: a pool of which everything is durable in place says so by a floor above every number, so that
+    /// recovery reads no record; then the log of fences is ended.
+    fn say_closed(&self) {
+        let io = self.io();
+        let is_swept = self.logging == Logging::Redo || self.write_back == WriteBack::ByAge;
+        let is_live = is_swept && self.floor().counter() <= self.newest();
+        // A lane that was forgotten may have a transaction open.
+        let is_used = self.lanes.iter().any(|lane| !lane.is_free(&self.medium));
+        if self.is_literal || is_live || is_used {
+            return;
+        }
+        let Ok(floor) = open::read_floor(&self.medium) else { return };
+        let closed = Seq::new(floor.generation(), Seq::COUNTER_MAX);
+        self.medium.store_u64(FLOOR_AT, seal_at(closed.bits(), FLOOR_AT));
+        io.flush(Site::Floor, FLOOR_AT, 8);
+        if !io.try_fence(Site::Floor) {
+            return;
+        }
+        // A damaged log stays as it is: opening will say so.
+        let _ = fences::end(io, &self.header);
     }
 
     /// Ends the pool and gives the medium back. Nothing needs to be made durable: every

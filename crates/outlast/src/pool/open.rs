@@ -17,7 +17,8 @@ use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
-use crate::pool::fences::Fences;
+use crate::pool::Findings;
+use crate::pool::fences::{self, Fences};
 use crate::pool::queue::LaneQueue;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
@@ -160,6 +161,18 @@ impl<M: Medium> UnrecoveredPool<M> {
         Ok(info)
     }
 
+    /// Damage of the log of fences by which nothing is lost: opening the pool for writing mends it.
+    pub fn harmless_damage(&self) -> Findings {
+        let mut findings = Findings::default();
+        fences::harmless_findings(
+            &self.medium,
+            &self.header.geometry,
+            self.fences.corrected(),
+            |finding| findings.push(finding),
+        );
+        findings
+    }
+
     /// The medium, as it was given.
     pub fn into_medium(self) -> M {
         self.medium
@@ -184,6 +197,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             generation,
             report,
             corrected: Vec::new(),
+            corrected_fence: None,
             read_only: false,
         };
         if pool.header.geometry.literal {
@@ -203,8 +217,7 @@ impl<M: Medium> UnrecoveredPool<M> {
         if records > 0 {
             return Err(PoolError::NeedsRecovery { records });
         }
-        let floor =
-            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
+        let floor = read_floor(&self.medium)?;
         Ok(RecoveredPool {
             medium: self.medium,
             header: self.header,
@@ -212,6 +225,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             generation: floor.generation(),
             report: RecoveryReport::default(),
             corrected: Vec::new(),
+            corrected_fence: self.fences.corrected(),
             read_only: true,
         })
     }
@@ -226,6 +240,8 @@ pub struct RecoveredPool<M> {
     report: RecoveryReport,
     /// Literal variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
+    /// A byte of the log of fences that has a flipped bit, where recovery was not run and has not ended that log.
+    corrected_fence: Option<PoolOffset>,
     /// Recovery was not run, so the generation is not this opening's own; or not on the medium itself.
     read_only: bool,
 }
@@ -239,6 +255,10 @@ impl<M: Medium> RecoveredPool<M> {
     /// Literal variants: the lines that recovery changed because checksums said so.
     pub fn corrected_lines(&self) -> &[PoolOffset] {
         &self.corrected
+    }
+
+    pub(crate) fn corrected_fence(&self) -> Option<PoolOffset> {
+        self.corrected_fence
     }
 
     /// Nothing that it would store from here on would last.
@@ -275,10 +295,17 @@ impl<M: Medium> RecoveredPool<M> {
         read_root(&self.medium)
     }
 
+    /// Whether each word of a record in the rings proves itself. That of a redo log does so also where the
+    /// medium tears lines.
+    fn streams_log(&self, scheme: Scheme) -> bool {
+        let tears = self.medium.is_paged() && scheme.logging() == Logging::Redo;
+        scheme.streams_log() || tears && !scheme.is_literal()
+    }
+
     /// From how many lines on records are better streamed: tried on a ring that no lane uses yet.
     fn cheapest_stream(&self, scheme: Scheme) -> u64 {
         let geometry = &self.header.geometry;
-        match scheme.streams_log() {
+        match self.streams_log(scheme) {
             true => self.medium.stream_from(geometry.ring_at(0).line(), geometry.ring_lines()),
             false => 1,
         }
@@ -322,8 +349,9 @@ impl<M: Medium> RecoveredPool<M> {
             Believed::new(geometry, self.believed_contents(), rows_once_built)
         });
         let io = Io::new(&self.medium);
+        let streams_log = self.streams_log(scheme);
         let lanes = (0..geometry.lanes as usize)
-            .map(|lane| LaneSlot::new(io, &geometry, lane, scheme.streams_log()))
+            .map(|lane| LaneSlot::new(io, &geometry, lane, streams_log))
             .collect::<Result<_, _>>()?;
         let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(scheme));
         let logging = scheme.logging();
@@ -422,15 +450,20 @@ fn prove<M: Medium>(page: &M, len: u64) -> Result<(Header, u64), PoolError> {
 /// The facts that the header page gives of a pool that is `len` bytes long: all but what its log holds.
 pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError> {
     let (header, chunks) = prove(page, len)?;
-    let floor = load_sealed(page, FLOOR_AT, "the floor does not prove itself")?;
+    let floor = read_floor(page)?;
     Ok(PoolInfo {
         header,
         len,
         chunks,
-        generation: Seq::from_bits(floor).generation(),
+        generation: floor.generation(),
         root: read_root(page)?,
         live_records: None,
     })
+}
+
+/// The floor.
+pub(super) fn read_floor<M: Medium>(medium: &M) -> Result<Seq, PoolError> {
+    load_sealed(medium, FLOOR_AT, "the floor does not prove itself").map(Seq::from_bits)
 }
 
 /// The word that names a root object.

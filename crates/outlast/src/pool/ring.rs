@@ -22,7 +22,7 @@ impl<M: Medium> Pool<M> {
         }
         let io = self.io();
         if slot.is_blanked_first && !io.plants(Plant::RingNotZeroed) {
-            log::streamed::blank(io, Site::Ring, slot.ring);
+            log::blank(io, Site::Ring, slot.ring);
             io.fence(Site::Ring);
         }
         let at = self.header.geometry.lane_at(lane.id).plus(LANE_TAIL);

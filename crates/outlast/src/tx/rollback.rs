@@ -209,10 +209,17 @@ impl<M: Medium> Tx<'_, M> {
         );
     }
 
-    /// ROLLBACK-4. Under a blank tag there is no header.
+    /// ROLLBACK-4. Under a blank tag there is no header. Where the medium tears lines, the line is made blank
+    /// for the next one (LOG-10); without any of its words it is no header either.
     fn end_journal(&self) -> Result<(), Abort> {
         let at = self.ring().at.plus(TAG_AT);
         self.io().medium.store_u64(at, BLANK);
+        if self.pool.medium.is_paged() {
+            let line = self.ring().at;
+            (0..TAG_AT)
+                .step_by(8)
+                .for_each(|word| self.pool.medium.store_u64(line.plus(word), BLANK));
+        }
         self.io().flush(Site::JournalEnd, at, 8);
         self.fence_or_fail(Site::JournalEnd)
     }

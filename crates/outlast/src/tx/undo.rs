@@ -198,6 +198,12 @@ impl<M: Medium> Tx<'_, M> {
 
     fn write_records(&mut self) -> Result<(), Abort> {
         let io = self.io();
+        let begins = self.lane.buffers.undo.at.is_none();
+        if begins && io.medium.is_paged() && self.ring().undo_parts() < 2 && self.lane.log.stale > 0
+        {
+            self.blank_stale();
+            io.fence(Site::Ring);
+        }
         loop {
             let logged = self.lane.buffers.undo.logged;
             let rest = &self.lane.buffers.payload.as_words()[logged..];
@@ -227,7 +233,37 @@ impl<M: Medium> Tx<'_, M> {
             self.lane.buffers.undo.logged += words;
         }
         self.flush_fresh();
-        self.fence_or_fail(Site::UndoRecord)
+        self.fence_or_fail(Site::UndoRecord)?;
+        // The record proves the lane's transaction before this one done (UNDO-6), and another fence comes
+        // before the next one's first record.
+        if begins && io.medium.is_paged() && self.lane.log.stale > 0 {
+            self.blank_stale();
+        }
+        Ok(())
+    }
+
+    /// LOG-10: makes the lines blank that the lane's last transaction has used, and starts their write-back.
+    #[cold]
+    fn blank_stale(&mut self) {
+        let ring = self.ring();
+        let part = match ring.undo_parts() {
+            1 => ring,
+            _ => ring.undo_part(self.lane.log.half ^ 1),
+        };
+        let lines = std::mem::take(&mut self.lane.log.stale);
+        log::blank(self.io(), Site::Ring, Region { lines, ..part });
+    }
+
+    /// LOG-10, where the medium tears lines: the lane's next transaction takes the other half of the ring, and makes
+    /// blank what this one has used of its own, `more` lines behind its undo records included.
+    pub(super) fn leave_half(&mut self, more: u64) {
+        let Some((region, line)) = self.lane.buffers.undo.at else { return };
+        let ring = self.ring();
+        let part = ring.undo_part(self.lane.log.half);
+        self.lane.log.stale = if region.is_elsewhere { part.lines } else { line + more };
+        if ring.undo_parts() > 1 {
+            self.lane.log.half ^= 1;
+        }
     }
 
     /// New blocks filled before a record share its fence: then they need no witness.
@@ -327,7 +363,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// UNDO-3: the records of this lane are dead from here on.
-    pub(super) fn mark_done(&self) -> Result<(), Abort> {
+    pub(super) fn mark_done(&mut self) -> Result<(), Abort> {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
         let word = seal_at(self.lane.log.last_undo.bits(), at);
@@ -340,6 +376,9 @@ impl<M: Medium> Tx<'_, M> {
         io.flush(Site::UndoMark, at, 8);
         self.fence_or_fail(Site::UndoMark)?;
         self.pool.lanes[self.lane.id].shared.unmarked.store(0, Ordering::Release);
+        if io.medium.is_paged() {
+            self.leave_half(0);
+        }
         Ok(())
     }
 

@@ -12,6 +12,8 @@
 //!   heap's own bear witness all of them. New blocks need none: they were flushed with an earlier
 //!   record's fence. Where one was filled later, or a line has no such word, the commit takes its
 //!   mark.
+//!   Where the medium [writes pages](outlast_pmem::Medium::is_paged) a line may be torn between its words:
+//!   there each word that was stored to bears witness.
 //! * **UNDO-6** Until something later proves the transaction done, nothing may change what its
 //!   witnesses speak of, nor its records. Its lane's next record proves it, being complete: such
 //!   transactions use the two halves of the ring in turn, so the older records stand until the
@@ -64,10 +66,11 @@ impl<M: Medium> Tx<'_, M> {
         self.flush_data();
         log::append(io, site, region, line, Record::new(RecordKind::Witnesses, seq, witnesses));
         self.fence_or_fail(site)?;
-        let log = &mut self.lane.log;
-        log.last_undo = seq;
-        if !io.plants(Plant::HalvesNotSwapped) {
-            log.half ^= 1;
+        self.lane.log.last_undo = seq;
+        if io.medium.is_paged() {
+            self.leave_half(lines_for(self.lane.buffers.witnesses.len()));
+        } else if !io.plants(Plant::HalvesNotSwapped) {
+            self.lane.log.half ^= 1;
         }
         self.pool.lanes[self.lane.id].shared.unmarked.store(seq.bits(), Ordering::Release);
         let next = ring.undo_part(self.lane.log.half);
@@ -101,20 +104,27 @@ impl<M: Medium> Tx<'_, M> {
     fn gather_data_witnesses(&self, witnesses: &mut Vec<u64>) -> bool {
         let io = self.io();
         let buffers = &self.lane.buffers;
+        let tears = io.medium.is_paged();
         for entry in buffers.lines.entries().iter().filter(|entry| entry.stored) {
-            let rewritten = entry.rewritten >> entry.last & 1 == 1;
+            let words = if tears { entry.written } else { 1 << entry.last };
+            let rewritten = entry.rewritten & words != 0;
             if entry.fresh
                 || rewritten && !io.plants(Plant::WitnessAlwaysTrue)
                 || witnesses.len() >= 2 * WITNESSES_MAX
             {
                 return false;
             }
-            let at = entry.line.start().plus(u64::from(entry.last) * 8);
-            let is_given_back = buffers.freed.iter().any(|b| b.at <= at && at.0 < b.at.0 + b.bytes);
-            if is_given_back && !io.plants(Plant::WitnessInFreedBlock) {
-                return false;
+            let mut left = words;
+            while left != 0 {
+                let at = entry.line.start().plus(u64::from(left.trailing_zeros()) * 8);
+                left &= left - 1;
+                let is_given_back =
+                    buffers.freed.iter().any(|b| b.at <= at && at.0 < b.at.0 + b.bytes);
+                if is_given_back && !io.plants(Plant::WitnessInFreedBlock) {
+                    return false;
+                }
+                witnesses.extend([at.0, io.medium.load_u64(at)]);
             }
-            witnesses.extend([at.0, io.medium.load_u64(at)]);
         }
         true
     }

@@ -23,7 +23,7 @@
 //!  8   …  items                            n modulo the items of a segment
 //! ```
 
-pub(super) const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"OutlTyp1");
+pub(crate) const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"OutlTyp1");
 pub(super) const VEC_MAGIC: u64 = u64::from_le_bytes(*b"OutlVec1");
 pub(super) const BYTES_MAGIC: u64 = u64::from_le_bytes(*b"OutlByt1");
 pub(super) const QUEUE_MAGIC: u64 = u64::from_le_bytes(*b"OutlTQu1");

@@ -134,7 +134,7 @@ mod entries;
 mod field;
 mod hash_map;
 mod key;
-mod layout;
+pub(crate) mod layout;
 mod map;
 mod ordered;
 mod persist;

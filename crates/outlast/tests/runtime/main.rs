@@ -12,6 +12,7 @@ mod files;
 mod killed;
 mod literal;
 mod mistakes;
+mod mutants;
 mod nonsense;
 mod power_cut;
 mod reading;

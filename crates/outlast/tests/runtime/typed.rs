@@ -652,3 +652,59 @@ fn a_red_black_map_knows_the_least_and_the_greatest_keys() {
         .unwrap();
     });
 }
+
+/// The places of the first separators of inner nodes: counts and ascending heads.
+fn separators(image: &[u8]) -> Vec<usize> {
+    let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+    let is_inner = |at: &usize| {
+        let count = word(*at) as usize;
+        let heads: Vec<u64> = (1..=count.min(31)).map(|head| word(at + 8 * head)).collect();
+        (4..32).contains(&count) && heads[0] > 0 && heads.windows(2).all(|two| two[0] < two[1])
+    };
+    (4096..image.len() - 1024).step_by(64).filter(is_inner).map(|at| at + 16).collect()
+}
+
+/// A separator above those behind it: two searches for one key part there. `check` follows the trees of a typed
+/// root and names the node; insertions and removals fail with an error, and none panics.
+#[test]
+fn separators_out_of_order_are_an_error_and_a_finding() {
+    let scheme = Scheme::Swift;
+    let pool = small_pool(scheme);
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    pool.typed(|pool| {
+        let mut lane = pool.lane().unwrap();
+        let root = lane.run(|tx| tx.root_or_insert_with(PBTreeMap::<u64, u64>::new)).unwrap();
+        for number in 0..600 {
+            lane.run(|tx| root.get(tx)?.insert(tx, &key(number), number)).unwrap();
+        }
+    });
+    let image = pool.close().to_bytes();
+    let mut errors = 0;
+    let places = separators(&image);
+    assert!(!places.is_empty());
+    for at in places {
+        let mut damaged = image.clone();
+        damaged[at..at + 8].fill(0xff);
+        let open = || UnrecoveredPool::open(Heap::from_bytes(&damaged)).unwrap().recover().unwrap();
+        let findings = open().check().findings;
+        let is_named = |finding: &outlast::Finding| finding.to_string().contains("out of order");
+        assert!(findings.iter().any(is_named), "{findings:?}");
+        let pool = open().start(&open_options(scheme)).unwrap();
+        pool.typed(|pool| {
+            let mut lane = pool.lane().unwrap();
+            for number in 0..1200 {
+                let done = lane.run(|tx| {
+                    let Some(root) = tx.root::<PBTreeMap<'_, u64, u64>>()? else { return Ok(()) };
+                    let tree = root.get(tx)?;
+                    tree.insert(tx, &key(number), number)?;
+                    if number % 3 == 0 { tree.remove(tx, &key(number / 2)).map(drop) } else { Ok(()) }
+                });
+                if let Err(abort) = done {
+                    assert!(matches!(abort, Abort::Damaged(_)), "{abort}");
+                    errors += 1;
+                }
+            }
+        });
+    }
+    assert!(errors > 0, "no operation met the damage");
+}

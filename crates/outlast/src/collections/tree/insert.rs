@@ -78,6 +78,9 @@ impl ByteTree {
         item: Item,
     ) -> Result<(), Abort> {
         let mut items: Vec<Item> = leaf.items().collect();
+        if items.len() != LEAF_SLOTS || position > LEAF_SLOTS {
+            return Err(damaged(at, "a leaf that changed on the way"));
+        }
         items.insert(position, item);
         // Keys that come in ascending order fill their leaves instead of halving them.
         let ascending = position == LEAF_SLOTS && leaf.next().0 == 0;

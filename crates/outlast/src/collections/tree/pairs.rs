@@ -111,7 +111,7 @@ impl ByteTree {
         if order.len() < LEAF_SLOTS {
             into_leaf(tx, Form::Words, at, order, position, item)?;
         } else {
-            let (path, leaf) = self.way_to_pair(tx, header, search)?;
+            let (path, leaf) = self.way_to_pair(tx, header, search, at)?;
             self.split_leaf(tx, header, (at, &leaf), &path, position, item)?;
         }
         Ok(false)
@@ -136,7 +136,7 @@ impl ByteTree {
         }
         let mut order = keys.order();
         if super::remove::is_sparse(order.len() - 1) && header.height > 0 {
-            let (path, leaf) = self.way_to_pair(tx, header, search)?;
+            let (path, leaf) = self.way_to_pair(tx, header, search, at)?;
             self.remove_from_leaf(tx, header, (at, &leaf), &path, order.slot(position))?;
             return Ok(true);
         }
@@ -146,16 +146,23 @@ impl ByteTree {
         Ok(true)
     }
 
-    /// What splitting and merging need to know: the way to a key's leaf, and all of that.
+    /// What splitting and merging need to know: the way to a key's leaf, which is at `at`, and all of it.
+    ///
+    /// The search by halves that found the leaf and the one by counting that finds the way end in two
+    /// leaves only where separators are out of order (invariant 1). A position in one is then none in
+    /// the other.
     #[inline(never)]
     fn way_to_pair<T: Transact>(
         self,
         tx: &mut T,
         header: &Header,
         search: &SearchKey<'_>,
+        at: PoolOffset,
     ) -> Result<(Path, Leaf), Abort> {
         let mut path = Path::default();
-        let at = self.descend(tx, header, search, &mut path)?;
+        if self.descend(tx, header, search, &mut path)? != at {
+            return Err(damaged(at, "separators out of order in a tree"));
+        }
         Ok((path, Leaf::load(tx, at, Form::Words)?))
     }
 }

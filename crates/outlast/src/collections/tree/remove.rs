@@ -31,7 +31,10 @@ impl ByteTree {
         slot: usize,
     ) -> Result<(), Abort> {
         let mut order = leaf.order();
-        let position = order.slots().position(|s| s == slot).expect("the slot was found in use");
+        let position = order
+            .slots()
+            .position(|s| s == slot)
+            .ok_or_else(|| damaged(at, "a leaf that changed on the way"))?;
         order.remove(position);
         if is_sparse(order.len())
             && path.len > 0
