@@ -1,8 +1,8 @@
 //! From a failing image to the class of the bug.
 //!
-//! The run that the last crash interrupts is checked again on memory that is kinder in one respect,
-//! from the last crash point before the failing one on: the search found nothing earlier, and kinder
-//! memory leaves no image there that the search had not looked for.
+//! The run that the last crash interrupts is checked again on memory that is kinder in one respect. The
+//! check begins at the last crash point before the failing one: the search found nothing earlier.
+//! Kinder memory leaves no image there that the search had not looked for.
 //!
 //! A failure that takes several crashes is a failure of the last recovery: fewer crashes were
 //! searched first, and left nothing wrong. The earlier crashes stay as they were, each with its
@@ -123,12 +123,13 @@ impl Case<'_> {
     }
 
     /// The operations of that run from the last crash point before the failing one to the
-    /// acknowledgement after it.
+    /// acknowledgement after it; where stores wait in a buffer, after all that was acknowledged meanwhile.
     fn region(&self) -> (usize, usize) {
         let log = self.last_run();
-        let op = self.failure.witness.crashes.last().map_or(0, |point| point.op);
+        let point = self.failure.witness.crashes.last();
+        let (op, told) = point.map_or((0, 0), |point| (point.op, point.told.max(point.op)));
         let is_ack = |at: &usize| matches!(log.get(*at).1, Op::Ack(_));
-        let to = (op..log.len()).find(is_ack).unwrap_or(log.len());
+        let to = (told..log.len()).find(is_ack).unwrap_or(log.len());
         (self.settings.last_point_before(log, op), to)
     }
 
