@@ -26,6 +26,7 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use outlast_crash::shell::word;
 
 use crate::say::{OutputFailed, noteln};
 
@@ -189,7 +190,7 @@ fn help(error: &clap::Error) -> CommandResult {
 
 /// What was asked for, as documents state it.
 fn command_line() -> String {
-    let arguments = std::env::args().skip(1);
+    let arguments = std::env::args().skip(1).map(|argument| word(&argument).into_owned());
     std::iter::once("outlast".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 

@@ -3,6 +3,7 @@
 
 use outlast::{Guarantee, Plant, Scheme};
 use outlast_crash::runtime::plants::hunt;
+use outlast_crash::shell::word;
 use outlast_lab::crash::able_schemes;
 use serde_json::json;
 
@@ -49,21 +50,32 @@ impl Trials {
                 (true, false) => "reached, and nothing was noticed here",
                 (false, _) => "not reached here",
             };
-            let scope = scope_that_notices(plant, *scheme);
-            noteln!(
-                "outlast: {plant} is planted in {scheme}, {what}; see scope '{scope}': outlast \
-                 crash {scope} --policy any --scheme {scheme} --plant {plant}"
-            );
+            let name = plant.to_string();
+            let command = |scope: &str| {
+                let (scope, plant) = (word(scope), word(&name));
+                format!("outlast crash {scope} --policy any --scheme {scheme} --plant {plant}")
+            };
+            match scope_that_notices(plant, *scheme) {
+                Some(scope) => noteln!(
+                    "outlast: {plant} is planted in {scheme}, {what}; see scope '{scope}': {}",
+                    command(scope)
+                ),
+                None => noteln!(
+                    "outlast: {plant} is planted in {scheme}, {what}, nor in the first {IMAGES_MAX} \
+                     images of any scope; this searches all of them: {}",
+                    command("all")
+                ),
+            }
             verdict = Verdict::Bad;
         }
         verdict
     }
 }
 
-/// The first scope that soon notices a bug; `all` of them where none does.
-fn scope_that_notices(plant: Plant, scheme: Scheme) -> &'static str {
+/// The first scope that soon notices a bug, if one does.
+fn scope_that_notices(plant: Plant, scheme: Scheme) -> Option<&'static str> {
     let found = hunt(plant, scheme, IMAGES_MAX, |_, _| ());
-    found.ok().and_then(|hunted| hunted.killed).map_or("all", |(scope, _)| scope)
+    found.ok().and_then(|hunted| hunted.killed).map(|(scope, _)| scope)
 }
 
 /// Lists what can be planted, with the schemes that execute it and what it breaks.

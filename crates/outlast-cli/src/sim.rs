@@ -502,10 +502,15 @@ fn crash_programs(
                 );
             } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
                 verdict = Verdict::Bad;
+                let advice = match Campaign::noticing(plant, seed)? {
+                    Some(noticing) => format!("see {}", noticing.command(None)),
+                    None => {
+                        "take more crash points, a larger --resume or another --seed".to_owned()
+                    }
+                };
                 noteln!(
-                    "outlast: {} is planted in {scheme}, and nothing was noticed here; see {}",
-                    plant.name,
-                    Campaign::showing(plant, seed).command(None)
+                    "outlast: {} is planted in {scheme}, and nothing was noticed here; {advice}",
+                    plant.name
                 );
             }
         }

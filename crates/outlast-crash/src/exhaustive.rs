@@ -31,7 +31,7 @@ mod seen;
 mod tests;
 mod trail;
 
-pub(crate) use assume::{Assume, prefix};
+pub(crate) use assume::{Assume, acknowledged_at, prefix};
 pub use coverage::{Coverage, Widest};
 pub(crate) use replay::LAST_ROW;
 pub use replay::{OpenUnit, Replay, ReplayedCrash};

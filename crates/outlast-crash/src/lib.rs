@@ -33,6 +33,7 @@ mod oracle;
 pub mod runtime;
 mod sample;
 mod serial;
+pub mod shell;
 mod verdict;
 mod witness;
 

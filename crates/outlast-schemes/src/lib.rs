@@ -58,7 +58,7 @@ mod work;
 pub use image::{Image, LinesRead, whole_image};
 pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
-pub use plant::{AppliesTo, Breaks, Plant, Shown};
+pub use plant::{AppliesTo, Breaks, Plant, Shown, UNORDERED};
 pub use scheme::{
     HardwareScheme, LogRead, MachineScheme, PrepareError, Prepared, Reading, Variant, plants,
 };

@@ -78,6 +78,21 @@ pub(crate) const BUFFERED: &[(&str, &str)] = &[
     ("buffer.ways", "4"),
 ];
 
+/// A machine that keeps no order between writes that do not wait for each other: neighbouring lines lie
+/// in different channels, each with a short queue of its own that a crash loses.
+///
+/// With one channel, writes that are sent one behind the other become durable so: queues take them in
+/// that order, and lines of one row are written oldest first. A rule that one write waits for another is
+/// then kept by the machine.
+pub const UNORDERED: &[(&str, &str)] = &[
+    ("memory.channels", "2"),
+    ("memory.mapping", "row rank bank group column channel"),
+    ("memory.write_queue", "2"),
+    ("memory.drain_high", "2"),
+    ("memory.drain_low", "0"),
+    ("memory.adr", "false"),
+];
+
 impl Plant {
     /// Whether it does no harm.
     pub fn is_control(&self) -> bool {

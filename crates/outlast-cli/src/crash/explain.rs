@@ -6,6 +6,7 @@ use outlast::Scheme;
 use outlast_crash::explain::{Explanation, published};
 use outlast_crash::machine::Campaign;
 use outlast_crash::runtime::scopes::ScopeConfig;
+use outlast_crash::shell::word;
 use outlast_lab::crash::planted_in;
 use outlast_lab::explain;
 use outlast_lab::record::Document;
@@ -140,6 +141,7 @@ fn of_scope(args: &CrashArgs) -> Result<Told, Box<dyn Error>> {
     let mut told = Told { found: Vec::new(), silent: Vec::new() };
     for scheme in schemes {
         let config = ScopeConfig { images_max: IMAGES_MAX, ..ScopeConfig::of(scheme) };
+        let name = word(name);
         let replay = format!("outlast crash {name} --policy any --scheme {scheme} --explain");
         let mut found = None;
         for scope in scopes.iter().flatten().filter(|scope| scope.tries(scheme)) {

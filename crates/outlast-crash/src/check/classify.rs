@@ -1,25 +1,34 @@
 //! From a failing image to the class of the bug.
 //!
-//! The run is checked again on memory that is kinder in one respect, from the last crash point
-//! before the failing one on: the search found nothing earlier, and kinder memory leaves no image
-//! there that the search had not looked for.
+//! The run that the last crash interrupts is checked again on memory that is kinder in one respect. The
+//! check begins at the last crash point before the failing one: the search found nothing earlier.
+//! Kinder memory leaves no image there that the search had not looked for.
+//!
+//! A failure that takes several crashes is a failure of the last recovery: fewer crashes were
+//! searched first, and left nothing wrong. The earlier crashes stay as they were, each with its
+//! image, and only that recovery runs on kinder memory: what it begins with must not change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use outlast_trace::{LineAddr, Op, OpLog, PoolOffset, TxId, word_pieces};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, TxId, word_pieces};
 
 use super::finding::{Class, Finding, Reproduction};
 use super::program::Verify;
 use super::run::Ran;
-use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash, prefix};
+use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash, acknowledged_at, prefix};
 use crate::history::tracker::Words;
+use crate::image::ImageMedium;
 use crate::model::{Domain, Tear};
 use crate::verdict::{Broken, Crash, judge};
 use crate::witness::{CrashPoint, Witness};
 
 /// Executions of recovery spent on each counterfactual.
 const IMAGES_MAX: u64 = 2_000_000;
+
+/// Acknowledgements that are tried, and fences behind each that it is made to wait for.
+const ACKS_MAX: usize = 16;
+const FENCES_MAX: usize = 64;
 
 /// Explains a failure that was made small.
 pub(super) fn explain(
@@ -59,48 +68,68 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether nothing fails on memory that is kinder in this respect. Nothing if that takes more
-    /// images than are allowed, before the transaction that fails is acknowledged.
+    /// Whether nothing fails on memory that is kinder in this respect, up to the acknowledgement
+    /// behind the failing crash: what comes later may be wrong in another way. Nothing if that takes
+    /// more images than are allowed.
     fn holds(&self, settings: Exhaustive, assume: Assume) -> Option<bool> {
-        self.holds_in(&self.ran.log, settings, assume)
-    }
-
-    /// The same where only one acknowledgement waits, the last before the crash: all of them
-    /// would let states run ahead of what was promised. What comes behind the failing transaction
-    /// may make the same mistake, and is left out.
-    fn holds_if_ack_waits(&self, assume: impl Fn(usize) -> Assume) -> Option<bool> {
-        let told = self.failure.witness.crashes.first().map_or(0, |point| point.told);
-        let log = prefix(&self.ran.log, self.region().1);
-        let is_ack = |at: &usize| matches!(log.get(*at).1, Op::Ack(_));
-        match (0..told.min(log.len())).rev().find(is_ack) {
-            Some(ack) => self.holds_in(&log, self.settings.clone(), assume(ack)),
-            None => Some(false),
-        }
-    }
-
-    fn holds_in(&self, log: &OpLog, settings: Exhaustive, assume: Assume) -> Option<bool> {
         let (from, to) = self.region();
+        self.holds_in(&prefix(self.last_run(), to), from, settings, assume)
+    }
+
+    /// The same of a run up to its end, with crashes from operation `from` on.
+    fn holds_in(
+        &self,
+        log: &OpLog,
+        from: usize,
+        settings: Exhaustive,
+        assume: Assume,
+    ) -> Option<bool> {
         let settings = settings
             .assuming(assume)
-            .crashes(self.failure.witness.crashes.len() as u32)
+            .crashes(1)
             .failures_max(1)
             .at_most_images(IMAGES_MAX)
             .from_op(assume.position(log, from));
-        let outcome = settings.run_all(self.base, log, self.verify);
-        let to = assume.position(log, to);
-        let is_decided = !outcome.failures.is_empty()
-            || outcome.unchecked.iter().map(|point| point.op).all(|op| op > to)
-                && outcome.coverage.first_unfinished.is_none_or(|op| op > to);
+        let outcome = match self.earlier() {
+            None => settings.run_all(self.base, log, self.verify),
+            Some((before, told)) => {
+                let level = self.failure.witness.crashes.len() as u32;
+                let verify = |image: &ImageMedium, crash: &Crash<'_>| {
+                    let acked = [&told.acked, crash.acked].concat();
+                    let begun = [&told.begun, crash.begun].concat();
+                    let crash = Crash { level, op: crash.op, acked: &acked, begun: &begun };
+                    (self.verify)(image, &crash)
+                };
+                settings.run_all(before, log, verify)
+            }
+        };
+        let is_whole = outcome.unchecked.is_empty() && outcome.coverage.first_unfinished.is_none();
+        let is_decided = !outcome.failures.is_empty() || is_whole;
         is_decided.then_some(outcome.failures.is_empty())
     }
 
-    /// The operations from the last crash point before the failing one to the acknowledgement
-    /// after it.
+    /// The medium that the last crash's run began with, and the crash before it; nothing for a
+    /// crash of the program.
+    fn earlier(&self) -> Option<(&[u8], &ReplayedCrash)> {
+        match &self.crashes[..] {
+            [.., earlier, last] => Some((&last.before, earlier)),
+            _ => None,
+        }
+    }
+
+    /// The run that the last crash interrupts: the program's, or a recovery's.
+    fn last_run(&self) -> &OpLog {
+        self.last_crash().map_or(&self.ran.log, |crash| &crash.log)
+    }
+
+    /// The operations of that run from the last crash point before the failing one to the
+    /// acknowledgement after it; where stores wait in a buffer, after all that was acknowledged meanwhile.
     fn region(&self) -> (usize, usize) {
-        let log = &self.ran.log;
-        let op = self.failure.witness.crashes.first().map_or(0, |point| point.op);
+        let log = self.last_run();
+        let point = self.failure.witness.crashes.last();
+        let (op, told) = point.map_or((0, 0), |point| (point.op, point.told.max(point.op)));
         let is_ack = |at: &usize| matches!(log.get(*at).1, Op::Ack(_));
-        let to = (op..log.len()).find(is_ack).unwrap_or(log.len());
+        let to = (told..log.len()).find(is_ack).unwrap_or(log.len());
         (self.settings.last_point_before(log, op), to)
     }
 
@@ -114,12 +143,12 @@ impl Case<'_> {
     /// | c | each store is durable at once and as a whole | tearing |
     /// | d | (recovery does not end) | endless |
     /// | e | (recovery panics on what the program began with) | panic |
-    /// | f | besides, the last acknowledgement waits for a fence | acknowledged too early |
+    /// | f | besides, an acknowledgement waits: see [`early_ack`](Self::early_ack) | acknowledged too early |
     /// | g | the leftovers in one line of the failing image are zero | stale record, else atomicity |
     /// | h | fences flush | missing flush |
     /// | i | flushes and streams are durable at once | missing fence |
-    /// | j | a line persists that the program does not flush before it acknowledges | missing flush |
-    /// | k | the last acknowledgement waits for a fence | acknowledged too early |
+    /// | k | an acknowledgement waits | acknowledged too early |
+    /// | j | a line persists that its lane does not flush before it acknowledges | missing flush |
     /// | g | (as above) | stale record |
     /// | l | stores persist in program order | order, else missing flush |
     fn class(&self) -> Option<Class> {
@@ -138,7 +167,7 @@ impl Case<'_> {
                 Class::Endless
             } else if self.panics_on_base() {
                 Class::Panic
-            } else if self.holds_if_ack_waits(Assume::DurableAndAckWaits)? {
+            } else if self.early_ack(Assume::Durable(Words::Ascending))?.is_some() {
                 Class::AcknowledgedEarly
             } else if self.stale_line(Unused::OrRefused).is_some() {
                 Class::StaleRecord
@@ -153,10 +182,10 @@ impl Case<'_> {
         fences_flush?;
         Some(if self.holds(as_is(), Assume::FlushesFence)? {
             Class::MissingFence
+        } else if self.early_ack(Assume::Nothing)?.is_some() {
+            Class::AcknowledgedEarly
         } else if self.is_never_flushed() {
             Class::MissingFlush
-        } else if self.holds_if_ack_waits(Assume::AckWaits)? {
-            Class::AcknowledgedEarly
         } else if self.stale_line(Unused::IfRefused).is_some() {
             Class::StaleRecord
         } else if self.holds(as_is(), Assume::ProgramOrder)? {
@@ -166,6 +195,64 @@ impl Case<'_> {
         })
     }
 
+    /// The operation of an acknowledgement that came too early, if one did: a crash just before it
+    /// leaves nothing wrong, one just behind it does, and one behind some later fence, of any lane,
+    /// does not where the acknowledgement waits for that fence. Other acknowledgements behind it are left
+    /// out, for they may make the same mistake. Nothing if that takes more images than are allowed.
+    ///
+    /// A crash just behind it is what tells a promise that came too early from a later transaction that
+    /// spoils what was promised: there that transaction has not begun.
+    pub(super) fn early_ack(&self, assume: Assume) -> Option<Option<usize>> {
+        // What no single crash loses was not promised too early.
+        if self.failure.witness.crashes.len() != 1 {
+            return Some(None);
+        }
+        let log = self.last_run();
+        let told = self.failure.witness.crashes[0].told.min(log.len());
+        let is_ack = |at: &usize| matches!(log.get(*at).1, Op::Ack(_));
+        let acks = (self.region().0..told).rev().filter(is_ack).take(ACKS_MAX);
+        for ack in acks {
+            let holds_at =
+                |log: &OpLog| self.holds_in(log, log.len(), self.settings.clone(), assume);
+            if !holds_at(&prefix(log, ack))? || holds_at(&prefix(log, ack + 1))? {
+                continue;
+            }
+            for fence in self.fences_behind(ack, assume) {
+                if holds_at(&acknowledged_at(log, ack, fence))? {
+                    return Some(Some(ack));
+                }
+            }
+        }
+        Some(None)
+    }
+
+    /// The fences that an acknowledgement may have to wait for. Once a word that was missing is
+    /// stored again, a flush of its line is no longer for the sake of what was acknowledged.
+    fn fences_behind(&self, ack: usize, assume: Assume) -> Vec<usize> {
+        let log = self.last_run();
+        let missing = match (self.last_crash(), assume) {
+            (Some(crash), Assume::Nothing) => self.missing_words(crash, ack),
+            _ => BTreeSet::new(),
+        };
+        let stores_again = |op: &usize| {
+            stored_words(&log.get(*op).1).iter().any(|(word, _)| missing.contains(word))
+        };
+        let end = (ack + 1..log.len()).find(stores_again).unwrap_or(log.len());
+        let is_fence =
+            |op: &usize| matches!(log.get(*op).1, Op::Sfence | Op::Mfence | Op::Rmw { .. });
+        (ack + 1..end).filter(is_fence).take(FENCES_MAX).collect()
+    }
+
+    /// The words stored before an operation that would have avoided the failure had they persisted.
+    fn missing_words(&self, crash: &ReplayedCrash, before: usize) -> BTreeSet<u64> {
+        let culprits = self.culprits(crash);
+        let missing = culprits.iter().flat_map(|unit| &unit.missing);
+        let missing = missing.filter(|(op, _)| (*op as usize) < before);
+        missing
+            .map(|&(op, piece)| stored_words(&crash.log.get(op as usize).1)[piece as usize].0)
+            .collect()
+    }
+
     /// Whether recovery or oracle panics on the medium as the program found it.
     fn panics_on_base(&self) -> bool {
         let panics = |begun: ReplayedCrash| !self.recovers(&begun, &begun.image, &[]);
@@ -173,7 +260,7 @@ impl Case<'_> {
     }
 
     /// Whether a line that had to persist is not flushed between its last store and the next
-    /// acknowledgement.
+    /// acknowledgement of the lane that stored it.
     fn is_never_flushed(&self) -> bool {
         let model = self.settings.model();
         let cell_bytes = match model.domain {
@@ -182,18 +269,23 @@ impl Case<'_> {
             Domain::Eadr | Domain::Process => return false,
         };
         let Some(crash) = self.last_crash() else { return false };
-        let end = self.transaction(crash).end;
+        let point = self.failure.witness.crashes.last().map_or(0, |point| point.op);
+        let log = &crash.log;
+        let acknowledged_by = |lane: LaneId| {
+            let is_ack = |op: &usize| matches!(log.get(*op), (by, Op::Ack(_)) if by == lane);
+            (point.min(log.len())..log.len()).find(is_ack).unwrap_or(log.len())
+        };
         let cell = |line: LineAddr| line.start().0 / cell_bytes;
         self.culprits(crash).iter().any(|unit| {
             let stores = unit.missing.iter().map(|&(op, _)| op as usize);
-            let stores = stores.filter(|&op| {
-                matches!(crash.log.get(op).1, Op::Store { .. } | Op::Rmw { .. })
-            });
+            let stores =
+                stores.filter(|&op| matches!(log.get(op).1, Op::Store { .. } | Op::Rmw { .. }));
             let home = unit.at.0 / cell_bytes;
-            let flushes = |op: &usize| {
-                matches!(crash.log.get(*op).1, Op::Flush { line, .. } if cell(line) == home)
-            };
-            stores.max().is_some_and(|last| !(last + 1..end).any(|op| flushes(&op)))
+            let flushes =
+                |op: &usize| matches!(log.get(*op).1, Op::Flush { line, .. } if cell(line) == home);
+            stores.max().is_some_and(|last| {
+                !(last + 1..acknowledged_by(log.get(last).0)).any(|op| flushes(&op))
+            })
         })
     }
 

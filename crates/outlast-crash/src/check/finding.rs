@@ -23,7 +23,8 @@ pub enum Class {
     /// Two lines persisted in an order that the program did not rule out. The failure vanishes if
     /// stores persist in program order.
     Order,
-    /// Wrong in program order as well: a crash between two stores finds recovery unprepared.
+    /// Wrong in program order as well: a crash between two stores finds recovery unprepared. In
+    /// a recovery (see [`Place::level`]): it does not give the same when it runs again.
     Atomicity,
     /// A value persisted in part. The failure vanishes if each store persists as a whole.
     Tearing,
@@ -31,7 +32,8 @@ pub enum Class {
     /// leftovers are zero.
     StaleRecord,
     /// A transaction was acknowledged before its stores, or before the flushes and fences that
-    /// the program does for them. The failure vanishes if the acknowledgement waits for one fence.
+    /// the program does for them. A crash just before the acknowledgement leaves nothing wrong, one
+    /// just behind it does, and the failure vanishes if it waits for a later fence.
     AcknowledgedEarly,
     /// The program panicked, or recovery or the oracle does so on an image that lost nothing.
     Panic,

@@ -6,7 +6,8 @@ use outlast_trace::{LineAddr, Op, OpLog};
 use super::classify::{Case, Unused, stored_words};
 use super::finding::{Class, Place};
 use super::run::lines_of;
-use crate::exhaustive::{LAST_ROW, OpenUnit, ReplayedCrash};
+use crate::exhaustive::{Assume, LAST_ROW, OpenUnit, ReplayedCrash};
+use crate::history::tracker::Words;
 use crate::witness::Pick;
 
 impl Case<'_> {
@@ -32,7 +33,7 @@ impl Case<'_> {
                     (early, missing)
                 }
             }
-            Class::AcknowledgedEarly => (self.last_ack(&crash.log).into_iter().collect(), missing),
+            Class::AcknowledgedEarly => (self.ack_place(&crash.log).into_iter().collect(), missing),
             Class::StaleRecord => {
                 let line = self.stale_line(Unused::OrRefused);
                 let stale = self.stores_to(&crash.log, line).into_iter().next();
@@ -105,11 +106,11 @@ impl Case<'_> {
         places
     }
 
-    /// The last acknowledgement before the crash.
-    fn last_ack(&self, log: &OpLog) -> Option<Place> {
-        let told = self.failure.witness.crashes.last()?.told.min(log.len());
-        let is_ack = |op: &usize| matches!(log.get(*op).1, Op::Ack(_));
-        (0..told).rev().find(is_ack).map(|op| self.place(log, op))
+    /// The acknowledgement that came too early.
+    fn ack_place(&self, log: &OpLog) -> Option<Place> {
+        let stored = Assume::Durable(Words::Ascending);
+        let early = |assume| self.early_ack(assume).flatten();
+        early(stored).or_else(|| early(Assume::Nothing)).map(|op| self.place(log, op))
     }
 
     fn crash_place(&self) -> Place {

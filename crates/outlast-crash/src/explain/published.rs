@@ -10,6 +10,7 @@ use crate::machine::Campaign;
 use crate::runtime::plants::hunt;
 use crate::runtime::scopes::points::{self, Point};
 use crate::runtime::scopes::{Scope, ScopeConfig, table};
+use crate::shell::word;
 
 /// A flaw with the scheme in which it shows.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Flaw {
 
     /// The command that shows it.
     pub fn command(&self, seed: u64) -> String {
-        let name = quoted(self.name());
+        let name = word(self.name());
         match self {
             Self::Point(_, scheme) => {
                 format!("outlast crash {name} --policy any --scheme {scheme} --explain")
@@ -73,11 +74,6 @@ impl Flaw {
         };
         Ok(told)
     }
-}
-
-/// A name as one word of a command.
-fn quoted(name: &str) -> String {
-    if name.contains(' ') { format!("'{name}'") } else { name.to_owned() }
 }
 
 /// Whether a name is a number of a flaw, such as `EHOU-5-leak`.
@@ -151,7 +147,8 @@ fn planted_in(
     images_max: u64,
 ) -> Result<Option<Explanation>, TooWide> {
     let config = ScopeConfig { plant: Some(plant), images_max, ..ScopeConfig::of(scheme) };
-    let name = quoted(scope.name);
+    let (name, plant) = (word(scope.name), plant.to_string());
+    let plant = word(&plant);
     let command = format!("outlast crash {name} --policy any --scheme {scheme} --plant {plant}");
     scope.explain(&config, format!("{command} --explain"))
 }

@@ -33,9 +33,15 @@ use plants::rewrite;
 
 use crate::Violation;
 use crate::oracle::prefixes::Counts;
+use crate::shell::{quoted, word};
 
 /// Recovered images from which work is resumed, if nothing else is asked for.
 pub const RESUMES_DEFAULT: usize = 4;
+
+/// Recovered images from which work is resumed where a plant goes unnoticed with fewer, and seeds that
+/// are tried.
+const RESUMES_MANY: usize = 40;
+const SEEDS_TRIED: u64 = 4;
 
 /// Where the rest crashes then.
 pub const RESUMED_POINTS: Points = Points::Some(12);
@@ -178,6 +184,31 @@ impl Campaign {
         campaign
     }
 
+    /// A campaign that does notice a plant, found by running such: with this seed or one of the next, from
+    /// the usual number of recovered images on, or from more. Nothing for a plant that none of them notices,
+    /// as a control.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn noticing(
+        plant: &'static Plant,
+        seed: u64,
+    ) -> Result<Option<Self>, Box<dyn std::error::Error>> {
+        if plant.is_control() {
+            return Ok(None);
+        }
+        for resumes in [RESUMES_DEFAULT, RESUMES_MANY] {
+            for more in 0..SEEDS_TRIED {
+                let usual = Self::showing(plant, seed.wrapping_add(more));
+                let campaign = Self { resumes, ..usual };
+                if campaign.run()?.is_guilty() {
+                    return Ok(Some(campaign));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Runs, crashes, recovers, judges.
     ///
     /// # Errors
@@ -283,7 +314,7 @@ impl Campaign {
             format!("--footprint {footprint} --transactions {transactions} --seed {seed}"),
         ];
         for (key, value) in self.options.given(&self.scheme.keys()) {
-            words.push(format!("--set {}='{}'", key.full_name(), key.show(value)));
+            words.push(format!("--set {}={}", key.full_name(), quoted(&key.show(value))));
         }
         if shared {
             words.push("--shared".to_owned());
@@ -333,12 +364,12 @@ pub fn with_cores(machine: &MachineConfig, threads: u16) -> MachineConfig {
 pub fn machine_options(machine: &MachineConfig) -> String {
     let mut parts = machine.name.split(", ");
     let config = parts.next().unwrap_or_default();
-    let mut options = format!("--config {config}");
+    let mut options = format!("--config {}", word(config));
     if MachineConfig::named(config).is_ok_and(|preset| preset.core.kind != machine.core.kind) {
         options += &format!(" --core {}", machine.core.kind);
     }
     for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-        options += &format!(" --set {key}='{value}'");
+        options += &format!(" --set {key}={}", quoted(value));
     }
     options
 }

@@ -7,6 +7,7 @@ mod coverage;
 mod fault_model;
 mod ledger;
 mod own_programs;
+mod pairs;
 mod toy_log;
 mod typed;
 

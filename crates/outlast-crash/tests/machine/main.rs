@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use outlast_crash::machine::{Campaign, Report};
 use outlast_crash::runtime::campaign::Points;
-use outlast_schemes::{MachineScheme, Options, Plant, plants};
+use outlast_schemes::{MachineScheme, Options, Plant, UNORDERED, plants};
 use outlast_sim::timed::MachineConfig;
 use outlast_trace::Guarantee;
 
@@ -76,6 +76,49 @@ fn where_queues_are_volatile_nothing_is_lost_either() {
             assert!(report.entries > 100, "{what}");
         }
     }
+}
+
+/// A rule that one write waits for another can only be missed where the machine does not keep it anyway.
+#[test]
+fn where_writes_become_durable_in_any_order_nothing_is_lost_either() {
+    for scheme in MachineScheme::all().filter(|scheme| scheme.guarantee() != Guarantee::None) {
+        for adr in ["true", "false"] {
+            let mut campaign = Campaign::small(scheme, "hash-toggle", 2);
+            for (key, value) in UNORDERED {
+                campaign.machine.set_option(key, value).unwrap();
+            }
+            campaign.machine.set_option("memory.adr", adr).unwrap();
+            let report = run(&campaign);
+            assert_silent(&campaign, &report);
+            assert!(report.images > 200 && report.resumed > 0, "{scheme} {report:?}");
+        }
+    }
+}
+
+#[test]
+fn one_channel_keeps_an_order_that_two_do_not() {
+    let plant = plants().find(|plant| plant.name == "skeleton-record-early").unwrap();
+    for adr in ["true", "false"] {
+        let mut campaign = Campaign { resumes: 0, ..Campaign::showing(plant, 1) };
+        campaign.machine = MachineConfig::named("tiny").unwrap();
+        campaign.machine.set_option("memory.adr", adr).unwrap();
+        let report = run(&campaign);
+        assert!(!report.is_guilty() && report.images > 200, "adr {adr}: {report:?}");
+    }
+    for seed in SEEDS {
+        assert!(run(&Campaign::showing(plant, seed)).is_guilty(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_campaign_that_notices_is_found_for_every_seed() {
+    let plant = plants().find(|plant| plant.name == "skeleton-counts-anew").unwrap();
+    for seed in [1, 2, u64::MAX] {
+        let campaign = Campaign::noticing(plant, seed).unwrap().expect("one does");
+        assert!(run(&campaign).is_guilty(), "{}", campaign.command(None));
+    }
+    let control = plants().find(|plant| plant.is_control()).unwrap();
+    assert_eq!(Campaign::noticing(control, 1).unwrap(), None);
 }
 
 #[test]

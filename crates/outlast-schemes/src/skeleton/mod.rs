@@ -27,7 +27,7 @@ use std::sync::Arc;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
 use outlast_trace::{Guarantee, LineAddr, OpLog};
 
-use crate::plant::{AppliesTo, Breaks, Plant, Shown};
+use crate::plant::{AppliesTo, Breaks, Plant, Shown, UNORDERED};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
@@ -49,6 +49,8 @@ const LOG_RECORDS: Key = Key::number(
 enum Fault {
     /// A store does not wait for its record.
     Unordered,
+    /// A record does not wait for the old content of its line.
+    RecordEarly,
     /// A transaction ends before its lines are durable.
     LinesLeft,
     /// A transaction that aborts leaves its stores in caches.
@@ -57,8 +59,8 @@ enum Fault {
     CountsAnew,
 }
 
-const FAULTS: [Fault; 4] =
-    [Fault::Unordered, Fault::LinesLeft, Fault::AbortedLeft, Fault::CountsAnew];
+const FAULTS: [Fault; 5] =
+    [Fault::Unordered, Fault::RecordEarly, Fault::LinesLeft, Fault::AbortedLeft, Fault::CountsAnew];
 
 const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static str) -> Plant {
     let shown_by = Shown {
@@ -73,6 +75,11 @@ const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static
     };
     let applies_to = AppliesTo::These(&["skeleton"]);
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to, shown_by }
+}
+
+/// The same where writes that do not wait for each other become durable in any order.
+const fn where_unordered(plant: Plant) -> Plant {
+    Plant { shown_by: Shown { machine: UNORDERED, ..plant.shown_by }, ..plant }
 }
 
 impl HardwareScheme for Skeleton {
@@ -92,13 +99,19 @@ impl HardwareScheme for Skeleton {
     }
 
     fn plants(&self) -> &'static [Plant] {
-        const PLANTS: [Plant; 4] = [
+        const PLANTS: [Plant; 5] = [
             plant("skeleton-unordered", 0, 0, "a store does not wait for its record"),
-            plant("skeleton-lines-left", 1, 0, "a transaction ends before its lines are durable"),
-            plant("skeleton-aborted-left", 2, 3, "an abort leaves what is in caches"),
+            where_unordered(plant(
+                "skeleton-record-early",
+                1,
+                0,
+                "a record does not wait for its line's old content",
+            )),
+            plant("skeleton-lines-left", 2, 0, "a transaction ends before its lines are durable"),
+            plant("skeleton-aborted-left", 3, 3, "an abort leaves what is in caches"),
             plant(
                 "skeleton-counts-anew",
-                3,
+                4,
                 0,
                 "after a crash transactions count from the first on",
             ),

@@ -125,6 +125,11 @@ impl Scheme for EagerUndo {
                     cause: OLD_LINE,
                     token: Token::OldLine(index, line),
                 });
+                if self.fault == Some(Fault::RecordEarly) {
+                    let at = self.layout.record(index as u64, number);
+                    let words = [of.ended + 1, line.0];
+                    out.write(Self::write(at, &words, RECORD, Token::Record(index, line)));
+                }
                 false
             }
         };
@@ -215,6 +220,7 @@ impl Scheme for EagerUndo {
 
     fn write_durable(&mut self, _now: Cycle, token: Token, out: &mut Outbox<Token>) {
         match token {
+            Token::OldLine(..) if self.fault == Some(Fault::RecordEarly) => {}
             Token::OldLine(lane, line) => {
                 let of = &self.lanes[lane];
                 let Some((number, _)) = of.records.get(&line) else { return };

@@ -61,6 +61,7 @@ use outlast_trace::OpLog;
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use crate::oracle::keys::KeyHistory;
+use crate::shell::word;
 use crash_points::{Machine, Shared};
 use record::{Base, Recording};
 
@@ -428,7 +429,7 @@ impl Campaign {
             command += " --single";
         }
         if let Some(plant) = self.plant {
-            command += &format!(" --plant {plant}");
+            command += &format!(" --plant {}", word(&plant.to_string()));
         }
         command
     }
