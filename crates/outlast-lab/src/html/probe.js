@@ -139,6 +139,8 @@ const use = () => {
   larger?.parentElement.querySelector("[aria-label='As it was']").click();
   const flaw = document.getElementById("flaw");
   if (flaw) {
+    const first = document.querySelector("details.crash");
+    if (first.hidden || !first.open) wrong("explorer: no crash is shown at once");
     flaw.selectedIndex = flaw.options.length - 1;
     flaw.dispatchEvent(new Event("input"));
     const shown = [...document.querySelectorAll("details.crash")].filter((crash) => !crash.hidden);

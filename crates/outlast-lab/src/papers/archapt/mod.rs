@@ -29,6 +29,7 @@ mod judge;
 pub mod memories;
 mod ours;
 pub mod reuse;
+mod stages;
 pub mod table4;
 pub mod timing;
 mod views;
@@ -48,7 +49,7 @@ use super::view::View;
 use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Phase, Progress};
 
 /// "Archapt": architecture-aware transactions.
 pub struct Archapt;
@@ -141,6 +142,10 @@ fn table4_of(request: &Request, parts: &[Part]) -> Result<Option<table4::Plan>, 
 impl Run for Task {
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
         Ok(run(self, listen)?)
+    }
+
+    fn stages(&self) -> Vec<Phase> {
+        stages::of(self)
     }
 
     fn panics_are_results(&self) -> bool {
@@ -467,19 +472,9 @@ const CACHE_BYTES: u64 = 19_712 << 10;
 const CACHE_WAYS: u32 = 11;
 
 impl Amount {
-    /// What a quick report can afford: a few seconds of counting, on data, cache and log of a
-    /// sixteenth of the quick size.
+    /// What a quick report can afford: half of the quick size's transactions, some seconds of counting.
     pub fn at_a_glance() -> Self {
-        let quick = Self::of(Size::Quick);
-        Self {
-            keys: Some(6_250),
-            warm_up: 4_000,
-            transactions: 4_000,
-            scans_part: 4,
-            lane_bytes: quick.lane_bytes / 16,
-            cache_bytes: quick.cache_bytes / 16,
-            ..quick
-        }
+        Self { warm_up: 4_000, transactions: 4_000, ..Self::of(Size::Quick) }
     }
 
     /// What belongs to a size.
@@ -501,14 +496,19 @@ impl Amount {
         };
         match size {
             Size::Full => full,
+            // A sixteenth of the paper's cache, and data and log in proportion: all of it in six minutes.
             Size::Quick => Self {
-                warm_up: 100_000,
-                transactions: 100_000,
-                lane_bytes: 32 << 20,
-                simulated: 10_000,
-                simulated_keys: 100_000,
-                rounds: 5,
-                turn_ms: 40,
+                keys: Some(6_250),
+                warm_up: 8_000,
+                transactions: 8_000,
+                scans_part: 4,
+                lane_bytes: 2 << 20,
+                cache_bytes: CACHE_BYTES / 16,
+                simulated: 400,
+                simulated_keys: 10_000,
+                rounds: 3,
+                turn_ms: 20,
+                latency_transactions: 4_000,
                 object_bytes: 64 << 20,
                 ..full
             },

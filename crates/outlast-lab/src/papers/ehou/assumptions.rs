@@ -134,7 +134,7 @@ pub(super) fn run(
     let is_new =
         |&(number, work): &(usize, usize)| ASSUMPTIONS[number].items == 0 || has_items(work);
     let jobs: Vec<(usize, usize)> = (0..ASSUMPTIONS.len()).flat_map(all).filter(is_new).collect();
-    let done = in_parallel(&jobs, usize::MAX, "assumptions", listen, |&(number, work)| {
+    let done = in_parallel(&jobs, usize::MAX, super::ASSUMPTIONS_STAGE, listen, |&(number, work)| {
         let of = &ASSUMPTIONS[number];
         let under = match of.items {
             0 => under(task, machine, of, WORKS[work].0, &works[work]),
