@@ -120,12 +120,12 @@ impl<'l> Overall<'l> {
     }
 
     /// Passes on what the current phase tells: notes as they are, steps as a share of the whole. A stage
-    /// with the name of another phase begins it.
+    /// with the name of a later phase begins it.
     pub fn hear(&mut self, progress: Progress<'_>) {
         match progress {
             Progress::Step { stage, done, total } => {
                 let named = self.phases.iter().position(|(phase, _)| *phase == stage);
-                if let Some(index) = named.filter(|index| *index != self.current) {
+                if let Some(index) = named.filter(|index| *index > self.current) {
                     (self.current, self.part) = (index, 0.0);
                 }
                 // A phase may have several stages of its own: it does not go back with the next.
@@ -187,7 +187,9 @@ mod tests {
         overall.begin("b");
         // What was to take 30 seconds took 70: twice as long, with the ten that count for it.
         assert_eq!(overall.state(70.0), (300, 140.0));
+        drop(overall);
         // The stages of a paper are phases by their names.
+        let mut overall = Overall::new(vec![("a", 30.0), ("b", 70.0)], &mut listen);
         overall.hear(Progress::Step { stage: "a", done: 1, total: 2 });
         as_part("b", (1, 2), &mut |progress| overall.hear(progress))(Progress::Step {
             stage: "any",

@@ -13,7 +13,7 @@ pub fn page(document: &Document, left_out: &[String]) -> String {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| rows.iter().any(|row| column.of(row).is_some())).collect();
     let mut body = opening(document, &rows, left_out);
-    body += &tables(&document.command, rows, &columns);
+    body += &tables("h2", &document.command, rows, &columns);
     body += &legend(&columns);
     document_page(document, "Schemes compared", &body)
 }
@@ -44,18 +44,18 @@ pub(crate) fn by_guarantee(document: &Document) -> String {
         rows.len(),
         escape(&work),
         escape(config),
-        tables(&command(document), rows, &columns),
+        tables("h4", &command(document), rows, &columns),
         legend(&columns),
     )
 }
 
 /// Schemes with a rank, then the others, each with the reason.
-fn tables(command: &str, rows: Vec<Row<'_>>, columns: &[&Column]) -> String {
+fn tables(heading: &str, command: &str, rows: Vec<Row<'_>>, columns: &[&Column]) -> String {
     let (ranked, others) = ranked(rows);
     let (others, reasons): (Vec<_>, Vec<_>) = others.into_iter().unzip();
     let mut html = table("compare", command, (&ranked, &[]), columns);
     if !others.is_empty() {
-        html += "<h3>Not ranked</h3>\n";
+        html += &format!("<{heading}>Not ranked</{heading}>\n");
         html += &table("not-ranked", command, (&others, &reasons), columns);
     }
     html

@@ -131,7 +131,7 @@ fn advice(all: &[Advice]) -> String {
     match rows.is_empty() {
         true => String::new(),
         false => format!(
-            "<section id=\"advice\"><h3>What to choose, by this run</h3>\n{}</section>\n",
+            "<section id=\"advice\"><h2>What to choose, by this run</h2>\n{}</section>\n",
             table::rows("", &["Situation", "Choose", "Because"], |_| true, &rows)
         ),
     }

@@ -126,6 +126,10 @@ const use = () => {
     filter.value = "";
     filter.dispatchEvent(new Event("input"));
   }
+  // On a desk the words of a scheme are seen without scrolling, however many figures follow.
+  const words = [...document.querySelectorAll(".schemes td.gives")];
+  const isCut = (cell) => cell.getBoundingClientRect().right > window.innerWidth;
+  if (window.innerWidth >= 1000 && words.some(isCut)) wrong("schemes: what one gives up is cut off");
   const series = document.querySelector("figure .tools button[aria-pressed]");
   series?.click();
   if (series && !document.querySelector("svg .off")) wrong("series: none is switched off");

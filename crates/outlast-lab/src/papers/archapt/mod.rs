@@ -343,7 +343,10 @@ impl Task {
             threads: vec![1, 2],
             write_latency_ns: WRITE_LATENCY_NS,
             directory: crate::native::default_directory(),
-            amount: Amount::of(size),
+            amount: match size {
+                Size::Quick if parts.len() == Part::ALL.len() => Amount::of_all_parts(),
+                size => Amount::of(size),
+            },
             counted: Vec::new(),
             counted_on: Vec::new(),
             table4: None,
@@ -472,9 +475,35 @@ const CACHE_BYTES: u64 = 19_712 << 10;
 const CACHE_WAYS: u32 = 11;
 
 impl Amount {
-    /// What a quick report can afford: half of the quick size's transactions, some seconds of counting.
+    /// What a quick report can afford: a few seconds of counting, on data, cache and log of a
+    /// sixteenth of the quick size.
     pub fn at_a_glance() -> Self {
-        Self { warm_up: 4_000, transactions: 4_000, ..Self::of(Size::Quick) }
+        let quick = Self::of(Size::Quick);
+        Self {
+            keys: Some(6_250),
+            warm_up: 4_000,
+            transactions: 4_000,
+            scans_part: 4,
+            lane_bytes: quick.lane_bytes / 16,
+            cache_bytes: quick.cache_bytes / 16,
+            ..quick
+        }
+    }
+
+    /// What all parts together can afford at the quick scale, to end within six minutes: twice the
+    /// transactions of [`at_a_glance`](Self::at_a_glance), and fewer of those that are timed. A part that
+    /// is asked for by name has more.
+    pub fn of_all_parts() -> Self {
+        Self {
+            warm_up: 8_000,
+            transactions: 8_000,
+            simulated: 400,
+            simulated_keys: 10_000,
+            rounds: 3,
+            turn_ms: 20,
+            latency_transactions: 4_000,
+            ..Self::at_a_glance()
+        }
     }
 
     /// What belongs to a size.
@@ -496,19 +525,14 @@ impl Amount {
         };
         match size {
             Size::Full => full,
-            // A sixteenth of the paper's cache, and data and log in proportion: all of it in six minutes.
             Size::Quick => Self {
-                keys: Some(6_250),
-                warm_up: 8_000,
-                transactions: 8_000,
-                scans_part: 4,
-                lane_bytes: 2 << 20,
-                cache_bytes: CACHE_BYTES / 16,
-                simulated: 400,
-                simulated_keys: 10_000,
-                rounds: 3,
-                turn_ms: 20,
-                latency_transactions: 4_000,
+                warm_up: 100_000,
+                transactions: 100_000,
+                lane_bytes: 32 << 20,
+                simulated: 10_000,
+                simulated_keys: 100_000,
+                rounds: 5,
+                turn_ms: 40,
                 object_bytes: 64 << 20,
                 ..full
             },

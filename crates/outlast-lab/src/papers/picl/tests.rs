@@ -53,6 +53,18 @@ fn features_and_machine_are_as_published() {
     }
 }
 
+/// All parts of the quick scale are told to end within six minutes, with every program of the suite there.
+#[test]
+fn every_part_announces_its_time() {
+    let sum = |parts: &[Part], size| {
+        Task::new(parts, size, 1).stages().iter().map(|stage| stage.1).sum::<f64>()
+    };
+    let quick = sum(&Part::ALL, Size::Quick);
+    assert!((120.0..=380.0).contains(&quick), "{quick}");
+    assert!(sum(&Part::ALL, Size::Full) > 50.0 * quick);
+    assert!(sum(&[Part::Fig17], Size::Quick) < quick / 2.0);
+}
+
 /// Claims of Table III go by what Yosys counted; without it each says in one line what is missing.
 #[test]
 fn area_is_judged_by_what_was_mapped() {
