@@ -423,7 +423,11 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     } else if matches!(task, Task::Primitives) {
         out!("{}", simulated::primitive_table(&document.records));
     } else {
-        out!("{}{}", simulated::table(&document.records), simulated::sweep_table(&document.records));
+        out!(
+            "{}{}",
+            simulated::table(&document.records),
+            simulated::sweep_table(&document.records)
+        );
     }
     Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }

@@ -565,7 +565,10 @@ fn a_sweep_has_its_keys_as_columns() {
     let (rob, mshrs, machine) = (at("core.rob"), at("l1.mshrs"), at("machine"));
     let rows: Vec<_> = lines.filter(|row| row[at("metric")] == "ipc").collect();
     let of = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();
-    assert_eq!((of(rob), of(mshrs), of(machine)), (vec!["64", "128"], vec!["8"; 2], vec!["server"; 2]));
+    assert_eq!(
+        (of(rob), of(mshrs), of(machine)),
+        (vec!["64", "128"], vec!["8"; 2], vec!["server"; 2])
+    );
     let run = json(&sweep);
     let record = &run["records"][0];
     assert_eq!((&record["machine"], &record["set"]["core.rob"]), (&"server".into(), &"64".into()));

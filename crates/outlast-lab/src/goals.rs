@@ -115,7 +115,8 @@ fn rates(records: &[Record]) -> Vec<Record> {
     };
     let goal = |record: &Record| {
         let value = record.value? / pages;
-        let claim = "images recovered and judged for each page of 4 KiB summed by the same core ≥ 1.6";
+        let claim =
+            "images recovered and judged for each page of 4 KiB summed by the same core ≥ 1.6";
         let reason = format!("{:.0} images a second, {pages:.0} pages", record.value?);
         let metric = Metric::VERIFIED_OVER_PAGES;
         let goal = Record::claim(OURS, claim, &record.workload, &record.scheme, metric);
@@ -284,8 +285,7 @@ mod tests {
         let on = |flush: f64| {
             // The peer has 400 ns of instructions and one flush, the scheme 60 ns and one.
             let (peer, own) = (400.0 + flush, 60.0 + flush);
-            let record =
-                |metric, value| Record::new(Kind::Native, "sps1", "redo", metric, value);
+            let record = |metric, value| Record::new(Kind::Native, "sps1", "redo", metric, value);
             let records = [
                 record(Metric::PERSISTENCE_COST, own),
                 record(Metric::PERSISTENCE_COST_RATIO, own / peer),

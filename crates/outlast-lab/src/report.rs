@@ -248,8 +248,7 @@ mod tests {
         {
             assert!(archapt.contains(shown), "{shown}");
         }
-        let left =
-            archapt.find("Not measured in this report: 1, 2, 3, 6, 7, 8, clwb, table4");
+        let left = archapt.find("Not measured in this report: 1, 2, 3, 6, 7, 8, clwb, table4");
         assert!(left.is_some(), "{archapt}");
         let results = fs::read_to_string(out.join("results.json")).unwrap();
         assert_eq!(Document::from_json(&results).unwrap(), document);

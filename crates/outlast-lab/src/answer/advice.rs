@@ -23,12 +23,7 @@ pub struct Advice {
 }
 
 /// All that this run can advise.
-pub(super) fn of(
-    document: &Document,
-    own: &[Record],
-    speeds: &[Speed],
-    base: &str,
-) -> Vec<Advice> {
+pub(super) fn of(document: &Document, own: &[Record], speeds: &[Speed], base: &str) -> Vec<Advice> {
     let mut all = Vec::new();
     all.extend(throughput(speeds, base));
     all.extend(latency(own));

@@ -38,7 +38,7 @@ fn five_sentences_answer_what_was_measured() {
         assert!(sentence.starts_with(begin), "{sentence}");
     }
     assert!(answer.figure().contains("redo (durable)"));
-    // What did nothing in the run is advised to nobody.
+    // A scheme that did nothing in the run is not advised.
     let told: Vec<String> = answer
         .advice
         .iter()

@@ -59,7 +59,8 @@ pub(super) fn check(records: &[Record]) -> Result<(), String> {
     // A row whose machine no other row has would stand in a table of its own.
     let plain = MachineScheme::plain().name();
     for row in &rows {
-        let is_plains = |other: &&Row<'_>| other.scheme == plain && other.machine() == row.machine();
+        let is_plains =
+            |other: &&Row<'_>| other.scheme == plain && other.machine() == row.machine();
         if !rows.iter().any(|other| is_plains(&other)) {
             let (scheme, machine) = (row.scheme, row.machine());
             return Err(format!("{scheme} ran on {machine}, and {plain} did not"));

@@ -54,6 +54,7 @@ pub(crate) fn for_report(
     let settings = simulated::settings(DEFAULT_MACHINE, None, &[], &schemes)?;
     let work = Compared::Program(plan);
     let indirection = Indirection::default();
-    let comparison = Comparison { work, settings, schemes, software: Vec::new(), indirection, seed };
+    let comparison =
+        Comparison { work, settings, schemes, software: Vec::new(), indirection, seed };
     Ok(comparison.run(listen)?.records)
 }

@@ -150,9 +150,7 @@ pub(super) fn ranked<'r>(rows: Vec<Row<'r>>) -> (Vec<Row<'r>>, Vec<(Row<'r>, &'s
         }
     }
     let speed = |row: &Row<'_>| row.value(Metric::THROUGHPUT).unwrap_or(f64::NEG_INFINITY);
-    ranked.sort_by(|a, b| {
-        a.strength().cmp(&b.strength()).then(speed(b).total_cmp(&speed(a)))
-    });
+    ranked.sort_by(|a, b| a.strength().cmp(&b.strength()).then(speed(b).total_cmp(&speed(a))));
     (ranked, others)
 }
 

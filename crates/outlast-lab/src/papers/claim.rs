@@ -300,7 +300,10 @@ mod tests {
                              p.size,config,table4,s,,,L1 size,KB,32,,,=\n\
                              p.gain,result,fig1,s,b,w,gain,%,3,,,=\n";
         let ids = |lines: Vec<Claim>| lines.iter().map(|line| line.id).collect::<Vec<_>>();
-        assert_eq!((ids(parse(TABLE)), ids(configuration(TABLE))), (vec!["p.gain"], vec!["p.size"]));
+        assert_eq!(
+            (ids(parse(TABLE)), ids(configuration(TABLE))),
+            (vec!["p.gain"], vec!["p.size"])
+        );
         let given = ["configuration", "feature:", "hardware overhead", "block size"];
         for claim in PAPERS.iter().flat_map(|paper| paper.claims()) {
             assert!(!given.iter().any(|word| claim.what.contains(word)), "{}", claim.id);

@@ -101,7 +101,9 @@ mod tests {
             assert_eq!((ids.len(), left.len()), (claims.len() - 1, claims.len() - 1));
             assert!(!ids.contains(some.id) && left.iter().all(|record| record.value.is_none()));
             let command = format!("outlast reproduce {}", paper.name());
-            assert!(left.iter().all(|r| r.reason.as_ref().is_some_and(|why| why.contains(&command))));
+            assert!(
+                left.iter().all(|r| r.reason.as_ref().is_some_and(|why| why.contains(&command)))
+            );
         }
     }
 

@@ -48,9 +48,7 @@ impl Setting {
 
     /// The machine by its name, and the value of each of its keys.
     pub fn described(&self) -> (String, BTreeMap<String, String>) {
-        let key = |(key, _): &(&str, &str)| {
-            Some(((*key).to_owned(), self.machine.get(key)?))
-        };
+        let key = |(key, _): &(&str, &str)| Some(((*key).to_owned(), self.machine.get(key)?));
         (self.machine.name.clone(), KEYS.iter().filter_map(key).collect())
     }
 

@@ -7,8 +7,20 @@ use crate::table::TextTable;
 /// Columns of the CSV in front of the keys that were set, and behind them: members of a record.
 const BEFORE: [&str; 6] = ["kind", "workload", "scheme", "guarantee", "threads", "machine"];
 const BEHIND: [&str; 14] = [
-    "config", "footprint", "keys", "transactions", "seed", "policy", "domain", "plant", "metric", "class",
-    "unit", "value", "p25", "p75",
+    "config",
+    "footprint",
+    "keys",
+    "transactions",
+    "seed",
+    "policy",
+    "domain",
+    "plant",
+    "metric",
+    "class",
+    "unit",
+    "value",
+    "p25",
+    "p75",
 ];
 
 /// Figures of a sweep's table, as far as they were measured.
@@ -108,8 +120,8 @@ pub fn csv(records: &[Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::settings;
     use crate::record::Kind;
+    use crate::simulated::settings;
     use outlast_schemes::MachineScheme;
 
     fn swept_over(option: &str) -> Vec<Record> {
@@ -117,9 +129,7 @@ mod tests {
         let options = if option.is_empty() { &[] } else { &options[..] };
         let plain = MachineScheme::plain();
         let mut records = Vec::new();
-        for (number, setting) in
-            (1..).zip(settings("server", None, options, &[plain]).unwrap())
-        {
+        for (number, setting) in (1..).zip(settings("server", None, options, &[plain]).unwrap()) {
             let of = |metric, value| Record::new(Kind::Sim, "random", plain.name(), metric, value);
             let mut found = vec![
                 of(Metric::IPC, f64::from(number)),

@@ -66,8 +66,11 @@ const FORCES: Key =
     Key::flag("forces", true, "lines are forced out by age, where the scheme does that");
 /// The paper sizes a slot by the words of one line. Two words of any lines fit into it as well, which
 /// halves the log of scattered stores.
-const ONE_LINE: Key =
-    Key::flag("one_line", false, "a record holds words of one line alone, as the paper's sizes suggest");
+const ONE_LINE: Key = Key::flag(
+    "one_line",
+    false,
+    "a record holds words of one line alone, as the paper's sizes suggest",
+);
 const KEYS: [Key; 8] =
     [LOG_SLOTS, LOG_GROWTHS, LOG_BUFFER, SCAN_PERIOD, TX_RECORDS, FORCES, FIT_LOG, ONE_LINE];
 

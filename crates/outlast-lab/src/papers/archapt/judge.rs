@@ -530,7 +530,8 @@ fn text(id: &str, evidence: &Evidence<'_>) -> Judgement {
     match id {
         "memory.footprint" => {
             let bytes = evidence.counts(Metric::HISTORY_BYTES, &STORING, "undo-archapt");
-            let megabytes: Vec<f64> = bytes.iter().map(|bytes| evidence.cache_divisor * bytes / 1e6).collect();
+            let megabytes: Vec<f64> =
+                bytes.iter().map(|bytes| evidence.cache_divisor * bytes / 1e6).collect();
             let note = "queue and table for every line of a cache of the paper's size; by \
                         default one page in 256 is looked at";
             let found = Found::largest(&megabytes).map(|found| found.noting(note));

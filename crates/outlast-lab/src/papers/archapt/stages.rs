@@ -8,11 +8,7 @@ use crate::progress::Phase;
 /// parts run at the quick scale, where the part is asked for by name there, and at the full scale. Estimates
 /// by what a report's runs took.
 const STAGES: [(&[Part], &str, [f64; 3]); 8] = [
-    (
-        &[Part::Fig1, Part::Fig2, Part::Fig7, Part::Fig8],
-        timing::STAGE,
-        [80.0, 240.0, 3_600.0],
-    ),
+    (&[Part::Fig1, Part::Fig2, Part::Fig7, Part::Fig8], timing::STAGE, [80.0, 240.0, 3_600.0]),
     (&[Part::Clwb], timing::FLUSH_KINDS, [15.0, 45.0, 600.0]),
     (&[Part::Fig6], checksums::STAGE, [20.0, 30.0, 300.0]),
     (&Part::COUNTED, flushes::STAGE, [60.0, 700.0, 9_000.0]),

@@ -369,9 +369,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     if on_all || task.wants(&[Part::Energy]) {
         let works = if on_all { &WORKS[..] } else { &WORKS[2..3] };
         let run = |work: &(&'static str, u64)| under_all(task, &machine, *work);
-        for (rows, more, left_out) in
-            in_parallel(works, usize::MAX, WORKS_STAGE, listen, run)?
-        {
+        for (rows, more, left_out) in in_parallel(works, usize::MAX, WORKS_STAGE, listen, run)? {
             left_out.iter().for_each(|why| listen(Progress::Note(why)));
             findings.rows.extend(rows);
             records.extend(more);

@@ -548,7 +548,8 @@ mod tests {
         let reason = speed.reason.as_deref().unwrap();
         assert!(reason.contains("with words of one line alone"), "{reason}");
         let lines = |class: &str| -> f64 {
-            let of_class = |r: &&Record| r.is(views::LOG_LINES) && r.class.as_deref() == Some(class);
+            let of_class =
+                |r: &&Record| r.is(views::LOG_LINES) && r.class.as_deref() == Some(class);
             let scattered = |r: &&Record| r.workload == "rbtree-toggle";
             let found = records.iter().filter(of_class).filter(scattered);
             found.filter_map(|record| record.value).sum()

@@ -1,10 +1,10 @@
 //! What is shown of the figures, and what is derived for that.
 
 use super::{Findings, HWL, LOG_BUFFER, Row};
-use crate::simulated::Measured;
-use outlast_sim::Cause;
 use crate::papers::view::{Columns, Drawing, View, view};
 use crate::record::{Kind, Metric, Record};
+use crate::simulated::Measured;
+use outlast_sim::Cause;
 
 /// Throughput by entries of the log buffer.
 pub const BUFFER: &str = "throughput_by_log_buffer";
@@ -68,7 +68,9 @@ pub(super) const ALL: &[View] = &[
     bars("fig9", "Figure 9: writes to memory over unsafe-base", WRITES),
     bars("fig9", "Lines of fwb's log a transaction, by what a record holds", LOG_LINES)
         .by(Columns::Classes)
-        .saying("Words of any lines share a record here; the paper's sizes suggest those of one line."),
+        .saying(
+            "Words of any lines share a record here; the paper's sizes suggest those of one line.",
+        ),
     bars("table1", "Table I: hardware of the mechanism", HARDWARE),
     bars("fig10", "Figure 10: throughput over unsafe-base, WHISPER-like set", SPEEDUP)
         .only(is_whisper),

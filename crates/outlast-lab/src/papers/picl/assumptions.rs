@@ -99,7 +99,10 @@ pub(super) fn run(
         under(task, works, assumption, job).map_err(|error| format!("{}: {error}", assumption.name))
     })?;
     let empty = |assumption: &Assumption| {
-        (assumption.name, Findings { divisor: task.divisor, epochs: task.single.1, ..Findings::default() })
+        (
+            assumption.name,
+            Findings { divisor: task.divisor, epochs: task.single.1, ..Findings::default() },
+        )
     };
     let mut found: Vec<(&'static str, Findings)> = ASSUMPTIONS.iter().map(empty).collect();
     for ((assumption, _), row) in jobs.iter().zip(rows) {

@@ -93,9 +93,8 @@ pub(super) fn stages(
         (Part::Compression, COMPRESSION, programs * until_crashes(task, EPOCH)),
         (Part::Wear, WEAR_STAGE, programs * SCHEMES.len() as u64 * task.window(task.single).1),
     ];
-    let wanted = all.map(|(part, stage, instructions)| {
-        task.wants(&[part]).then_some((stage, instructions))
-    });
+    let wanted =
+        all.map(|(part, stage, instructions)| task.wants(&[part]).then_some((stage, instructions)));
     wanted.into_iter().flatten()
 }
 

@@ -13,11 +13,7 @@ use crate::record::Record;
 const NOT_MEASURED: &str = "this run did not measure it";
 
 /// One record for each claim about the requested parts.
-pub(super) fn judge(
-    task: &Task,
-    there: &Works,
-    findings: &Findings,
-) -> Vec<Record> {
+pub(super) fn judge(task: &Task, there: &Works, findings: &Findings) -> Vec<Record> {
     let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
     let claims = CLAIMS.iter().filter(|claim| wanted.iter().any(|part| part == claim.part));
     let why = match &there.missing {
