@@ -154,6 +154,7 @@ fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
     match column.better {
         Better::More => values.max_by(f64::total_cmp),
         Better::Less => values.min_by(f64::total_cmp),
+        Better::Neither => None,
     }
 }
 

@@ -141,7 +141,7 @@ impl<'r> Row<'r> {
 
 /// Rows with a rank, the strongest guarantees first and the fastest of those; and the others, each with
 /// the reason.
-pub(super) fn ranked<'r>(rows: Vec<Row<'r>>) -> (Vec<Row<'r>>, Vec<(Row<'r>, &'static str)>) {
+pub(super) fn ranked(rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, Vec<(Row<'_>, &'static str)>) {
     let (mut ranked, mut others) = (Vec::new(), Vec::new());
     for row in rows {
         match row.unranked() {
@@ -171,6 +171,8 @@ pub(super) enum Better {
     More,
     /// The less the better.
     Less,
+    /// It says how a scheme ran.
+    Neither,
 }
 
 /// A figure that is compared.
@@ -217,7 +219,7 @@ const fn column(
     Column { title, unit, terminal, about, better, scale, metric, class }
 }
 
-use Better::{Less, More};
+use Better::{Less, More, Neither};
 
 /// Every figure, in the order of the page's columns.
 #[rustfmt::skip]
@@ -246,9 +248,9 @@ pub(super) const COLUMNS: [Column; 21] = [
         "Durable writes of the line that is written most, its wear without wear levelling."),
     column("wear, Gini", "", None, Less, (Metric::WEAR_GINI, None, 1.0),
         "How unevenly the lines that are written wear: 0 where all are written alike."),
-    column("epoch", "instr", Some("epoch"), Less, (Metric::EPOCH_INSTRUCTIONS, None, 1.0),
+    column("epoch", "instr", Some("epoch"), Neither, (Metric::EPOCH_INSTRUCTIONS, None, 1.0),
         "Instructions of each core in an epoch: a tenth of the run's, or as chosen, where the published 30 million would never end. A short epoch makes its end cost more."),
-    column("epochs persisted", "count", Some("persisted"), More, (Metric::EPOCHS_PERSISTED, None, 1.0),
+    column("epochs persisted", "count", Some("persisted"), Neither, (Metric::EPOCHS_PERSISTED, None, 1.0),
         "Epochs that persisted while the run counted."),
     column("extra space", "KiB", None, Less, (Metric::EXTRA_SPACE, None, 1024.0),
         "Persistent memory that the scheme takes beside the data."),

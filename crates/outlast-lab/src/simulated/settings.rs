@@ -65,7 +65,11 @@ impl Setting {
         self.mark_machine(records);
         let keys = scheme.keys();
         let key_of = |name: &str| keys.iter().find(|key| key.name == name);
-        for (name, value) in &self.chosen {
+        // Keys of address indirection hold for every scheme: they stand with the machine's.
+        let is_of_layer = |(name, _): &&(String, String)| name.starts_with(AIT_PREFIX);
+        let of_layer = self.chosen.iter().filter(is_of_layer);
+        let of_scheme = self.chosen.iter().filter(|chosen| !is_of_layer(chosen));
+        for (name, value) in of_layer.chain(of_scheme) {
             let Some(key) = key_of(name) else { continue };
             for record in records.iter_mut() {
                 let config = record.config.get_or_insert_default();
