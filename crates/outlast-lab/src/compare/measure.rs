@@ -15,8 +15,8 @@ use outlast_crash::machine::work_of;
 /// Recoveries of each run, whose median counts.
 const RECOVERIES: usize = 5;
 
-/// Epochs in the part of a run that counts, where no `scheme.epoch` is given: so many that a scheme
-/// whose epochs persist some epochs later has persisted several.
+/// Epochs in the part of a run that counts, where no `scheme.epoch` is given. A scheme whose epochs persist
+/// some epochs later has persisted several by then.
 const EPOCHS: u64 = 10;
 
 /// The work, as every scheme gets it.
