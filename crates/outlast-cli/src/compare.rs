@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use outlast::{SCHEMES, Scheme};
-use outlast_lab::compare::{self, Compared, Comparison};
+use outlast_lab::compare::{self, Compared, Comparison, Indirection};
 use outlast_lab::record::Document;
 use outlast_lab::{report, simulated};
 use outlast_schemes::{MachineScheme, Reading};
@@ -40,9 +40,23 @@ pub struct CompareArgs {
     /// machine each. May be repeated. `outlast sim machines` lists keys.
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
+    /// Prints the records as CSV: a line a value, a column each key that --set names.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Which schemes pay for the memory's address indirection (AIT).
+    #[arg(long, value_enum, default_value_t = Ait::All)]
+    ait: Ait,
     /// Where `index.html` and `results.json` go.
     #[arg(long, default_value = "compare")]
     out: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Ait {
+    /// Every scheme, plain memory and those of the runtime included.
+    All,
+    /// No scheme; one that moves blocks by it is left out.
+    None,
 }
 
 /// Runs every scheme on the work, writes the page, and prints the table.
@@ -56,16 +70,23 @@ pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
     let core = CoreName::kind(args.core);
     let settings = simulated::settings(&args.config, core, &args.options, &schemes)?;
     report::prepare(&args.out)?;
-    let comparison = Comparison { work, settings, schemes, software, seed };
+    let indirection = match args.ait {
+        Ait::All => Indirection::All,
+        Ait::None => Indirection::None,
+    };
+    let simulated = settings.iter().map(simulated::Setting::described).collect();
+    let comparison = Comparison { work, settings, schemes, software, indirection, seed };
     let teller = Teller::new();
     let outcome = comparison.run(&mut |progress| teller.tell(progress))?;
     drop(teller);
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    document.records = outcome.records;
+    (document.records, document.simulated) = (outcome.records, simulated);
     let page = compare::page(&document, &outcome.left_out);
     let page = report::write_page(&document, &args.out, &page)?;
     if as_json {
         out!("{}", document.to_json());
+    } else if args.csv {
+        out!("{}", simulated::csv(&document.records));
     } else {
         out!("{}", compare::table(&document.records));
     }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use outlast::{Plant, Scheme};
 use outlast_lab::native::Size;
 use outlast_lab::papers::{self, PAPERS, Request};
+use outlast_lab::progress::{Overall, Progress};
 use outlast_lab::record::Document;
 use outlast_lab::{html, report, table};
 
@@ -22,7 +23,7 @@ fn names_of_papers() -> PossibleValuesParser {
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
 enum Scale {
-    /// Smaller pools and fewer transactions: some ten minutes for everything.
+    /// Smaller pools, caches and epochs, and fewer transactions: a few minutes for everything.
     Quick,
     /// As published: hours.
     Full,
@@ -78,6 +79,15 @@ fn figures() -> String {
     format!("Only these figures, separated by commas or given again: {}", all.join("; "))
 }
 
+/// An expected time, in words.
+fn about(seconds: f64) -> String {
+    match (seconds / 60.0).ceil() as u64 {
+        0 | 1 => "up to a minute on two processors".to_owned(),
+        minutes @ ..120 => format!("about {minutes} minutes on two processors"),
+        minutes => format!("about {} hours on two processors", minutes.div_ceil(60)),
+    }
+}
+
 /// Measures, judges the claims, writes the page and prints tables. What was not reached is a
 /// result and no failure; a crash that lost something is one.
 pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
@@ -105,9 +115,15 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     let out = args.out.clone().unwrap_or_else(|| paper.name().into());
     report::prepare(&out)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let teller = Teller::with_lines();
+    let stages = run.stages();
+    let expected: f64 = stages.iter().map(|(_, seconds)| seconds).sum();
+    noteln!("{}, scale {}: {}", paper.title(), size.name(), about(expected));
+    let teller = Teller::new();
     let before = Plant::times_met();
-    let outcome = run.run(&mut |progress| teller.tell(progress))?;
+    let mut tell = |progress: Progress<'_>| teller.tell(progress);
+    let mut whole = Overall::new(stages, &mut tell);
+    let outcome = run.run(&mut |progress| whole.hear(progress))?;
+    drop(whole);
     document.records = outcome.records;
     drop(teller);
     let page = report::write_page(&document, &out, &html::paper(paper, &document))?;

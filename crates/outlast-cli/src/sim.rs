@@ -101,6 +101,9 @@ pub struct SimArgs {
     /// machine each. May be repeated. `outlast sim machines` lists keys.
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
+    /// Prints the records as CSV: a line a value, a column each key that --set names.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// Instructions before counting starts, of each program.
     #[arg(long, default_value_t = 5_000_000,
         value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
@@ -345,7 +348,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         return Err(message.into());
     }
     for setting in machines {
+        document.simulated.extend([setting.described()]);
         let machine = setting.machine.clone();
+        let before = document.records.len();
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
@@ -406,16 +411,23 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 records
             }
         });
+        setting.mark_machine(&mut document.records[before..]);
     }
     if matches!(task, Task::Primitives) {
         document.records.extend(simulated::native_primitives(seed)?);
     }
     if as_json {
         out!("{}", document.to_json());
+    } else if args.csv {
+        out!("{}", simulated::csv(&document.records));
     } else if matches!(task, Task::Primitives) {
         out!("{}", simulated::primitive_table(&document.records));
     } else {
-        out!("{}", simulated::table(&document.records));
+        out!(
+            "{}{}",
+            simulated::table(&document.records),
+            simulated::sweep_table(&document.records)
+        );
     }
     Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }
@@ -481,7 +493,7 @@ fn crash_programs(
             let mut found = simulated::crash_records(&campaign, &report);
             setting.mark(scheme, &mut found);
             document.records.extend(found);
-            if !as_json {
+            if !as_json && !args.csv {
                 outln!(
                     "{} under {scheme}, guarantee {}: {} images of {} entries, resumed {} times, {} lost, {} torn",
                     plan.workload.name,
@@ -517,6 +529,8 @@ fn crash_programs(
     }
     if as_json {
         out!("{}", document.to_json());
+    } else if args.csv {
+        out!("{}", simulated::csv(&document.records));
     }
     Ok(verdict)
 }

@@ -550,6 +550,44 @@ fn schemes_are_compared_on_a_page_and_in_records() {
     assert!(std::fs::metadata(format!("{out}/results.json")).is_ok());
 }
 
+/// Keys of a sweep are columns, for a reader and for a program, and each record names its machine.
+#[test]
+fn a_sweep_has_its_keys_as_columns() {
+    let sweep = ["sim", "friendly", "--warm-up", "0", "--instructions", "5000"];
+    let sweep = [&sweep[..], &["--set", "core.rob=64,128", "--set", "l1.mshrs=8"]].concat();
+    let table = good(&sweep);
+    let head = table.lines().find(|line| line.contains("core.rob ")).expect("a table of the sweep");
+    assert!(head.contains("IPC") && !head.contains("l1.mshrs"), "{table}");
+    let csv = good(&[&sweep[..], &["--csv"]].concat());
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().expect("a head");
+    let at = |name: &str| head.iter().position(|head| *head == name).expect("a column");
+    let (rob, mshrs, machine) = (at("core.rob"), at("l1.mshrs"), at("machine"));
+    let rows: Vec<_> = lines.filter(|row| row[at("metric")] == "ipc").collect();
+    let of = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();
+    assert_eq!(
+        (of(rob), of(mshrs), of(machine)),
+        (vec!["64", "128"], vec!["8"; 2], vec!["server"; 2])
+    );
+    let run = json(&sweep);
+    let record = &run["records"][0];
+    assert_eq!((&record["machine"], &record["set"]["core.rob"]), (&"server".into(), &"64".into()));
+    let machines = run["simulated"].as_object().expect("machines");
+    assert_eq!(machines.len(), 2);
+    assert_eq!(machines["server, core.rob=64, l1.mshrs=8"]["core.rob"], "64");
+    refused(&[&sweep[..], &["--csv", "--json"]].concat());
+}
+
+/// A reproduction says beforehand how long it is expected to take.
+#[test]
+fn a_reproduction_announces_its_time() {
+    let directory = directory();
+    let out = &path(&directory, "fwb");
+    let output = outlast(&["reproduce", "fwb", "--figure", "table1", "--out", out]);
+    let told = text(&output.stderr);
+    assert!(told.contains("HWL and FWB, scale quick: up to a minute on two processors"), "{told}");
+}
+
 #[test]
 fn the_machine_runs_the_runtime_and_its_traces() {
     let directory = directory();

@@ -3,9 +3,16 @@
 //! Terminal and page show the same [`Answer`]. A sentence whose values were not measured is left
 //! out. Ratios are geometric means over the works that every scheme of the comparison ran, so that
 //! no scheme is judged by work that another one was spared.
+//!
+//! - `advice` says which scheme suits which situation, by the same records.
+
+mod advice;
+
+pub use advice::Advice;
 
 use outlast::Scheme;
 
+use crate::compare::of_guarantee;
 use crate::format::{grouped, significant};
 use crate::goals::{self, OURS, promises};
 use crate::native::PEERS;
@@ -28,6 +35,8 @@ pub struct Answer {
     pub base: String,
     /// Over how many works the means go.
     pub works: usize,
+    /// Which scheme to choose for which situation.
+    pub advice: Vec<Advice>,
 }
 
 /// A scheme's throughput over that of another one.
@@ -70,7 +79,8 @@ impl Answer {
         ];
         let sentences = sentences.into_iter().flatten().collect();
         let works = shared_rows(&native).len();
-        Self { sentences, speeds, base, works }
+        let advice = advice::of(document, &own.records, &speeds, &base);
+        Self { sentences, speeds, base, works, advice }
     }
 
     /// The figure: one bar a scheme.
@@ -186,21 +196,8 @@ const GUARANTEES: [&str; 4] = ["durable", "epoch", "buffered", "replay"];
 
 /// The families of the timed machine: of each guarantee the fastest.
 fn hardware(compared: &[Record]) -> Option<String> {
-    let of_speed = |record: &&Record| record.is(Metric::SPEED_OVER_PLAIN);
-    // A run in which nothing became durable, since no epoch ended, says nothing about a scheme's cost.
-    let wrote_nothing = |record: &Record| {
-        let writes = |r: &&Record| r.is(Metric::MEMORY_WRITES_TX) && r.class.is_none();
-        let mut mine = compared.iter().filter(|r| r.scheme == record.scheme).filter(writes);
-        mine.any(|r| r.value == Some(0.0))
-    };
     let of = |guarantee: &str| {
-        let promises = |record: &&Record| {
-            record.guarantee.as_deref() == Some(guarantee) && !wrote_nothing(record)
-        };
-        let mine = compared.iter().filter(of_speed).filter(promises);
-        let mut speeds: Vec<(f64, &str)> =
-            mine.filter_map(|record| Some((record.value?, &*record.scheme))).collect();
-        speeds.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let speeds = of_guarantee(compared, guarantee);
         let (best, scheme) = *speeds.first()?;
         let mut told = format!("{guarantee} {:.0} % (`{scheme}`", 100.0 * best);
         if let Some((least, slowest)) = speeds.last().filter(|_| speeds.len() > 2) {
@@ -210,11 +207,10 @@ fn hardware(compared: &[Record]) -> Option<String> {
         Some(told + ")")
     };
     let told: Vec<String> = GUARANTEES.iter().filter_map(|guarantee| of(guarantee)).collect();
-    let work = &compared.iter().find(of_speed)?.workload;
+    let work = &compared.iter().find(|record| record.is(Metric::SPEED_OVER_PLAIN))?.workload;
     (!told.is_empty()).then(|| {
         format!(
-            "Hardware on the timed machine keeps this of the throughput of plain memory at best, by \
-             guarantee, on `{work}`: {}.",
+            "Best simulated hardware per guarantee, throughput against plain memory on `{work}`: {}.",
             told.join(", ")
         )
     })
@@ -275,7 +271,7 @@ fn not_reached<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> 
         ))
     });
     Some(format!(
-        "Not reached: {}{}. They bound where a scheme pays: choose by its own row.",
+        "Not reached: {}{}. Check a scheme's own row before choosing it.",
         parts.join(" and "),
         farthest.unwrap_or_default()
     ))

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answer::{Answer, Speed};
+use crate::answer::{Advice, Answer, Speed};
 use crate::beside::Beside;
 use crate::format::{short, significant};
 use crate::pivot::Grid;
@@ -16,9 +16,9 @@ pub const LINES_MAX: usize = 60;
 const COLUMNS: usize = 100;
 const BAR_COLUMNS: f64 = 40.0;
 /// More rows of a kind are counted and left to the page.
-const SCHEMES_MAX: usize = 14;
-const MISSED_MAX: usize = 8;
-const FRONT_ENDS_MAX: usize = 5;
+const SCHEMES_MAX: usize = 10;
+const MISSED_MAX: usize = 6;
+const FRONT_ENDS_MAX: usize = 4;
 
 /// The first screen.
 pub fn screen(document: &Document) -> String {
@@ -35,6 +35,7 @@ pub fn screen(document: &Document) -> String {
         let _ = write!(text, "\n{}", textwrap::fill(sentence, bullets));
     }
     text.push('\n');
+    text += &advised(&answer.advice);
     if !answer.speeds.is_empty() {
         let _ = write!(text, "\n{}\n{}", answer.caption(), chart(&answer.speeds));
     }
@@ -47,6 +48,18 @@ pub fn screen(document: &Document) -> String {
         let _ = write!(text, "\nCrashes, recovered and judged\n{judged}");
     }
     text + &missed(&document.records)
+}
+
+/// Which scheme for which situation.
+fn advised(all: &[Advice]) -> String {
+    let mut text = String::new();
+    for Advice { situation, choose, because } in all {
+        let line = format!("{situation}: {choose}, {because}").replace('`', "");
+        let lines = textwrap::wrap(&line, COLUMNS - 4);
+        let cut = if lines.len() > 1 { " …" } else { "" };
+        let _ = writeln!(text, "  {}{cut}", lines.first().map_or("", |line| line));
+    }
+    if text.is_empty() { text } else { format!("\nWhat to choose, by this run\n{text}") }
 }
 
 /// The first figures of a phase, in a few lines, while the rest is still measured.
@@ -137,6 +150,9 @@ mod tests {
         for line in [
             "  sqlite/update           pool swift 60.0 k tx/s   2.00 ×       wal 30.0 k tx/s\n",
             "• Durable and fastest on this machine: redo, 1.8",
+            "\nWhat to choose, by this run\n  a program's own structures, throughput: redo, 1.8",
+            "  an application over SQLite: pool swift, 2.00 × (update) to 2.00 × (ycsb-a) the",
+            "  clients of Redis: outlast swift, 1.33 × as many commands a second of CPU as redis always",
             "Throughput, × pmdk (mean of 6 works)\n  none          none   2.",
             "\nCrashes, recovered and judged\n",
             "\nNot reached\n  ✗ sps1, redo: cost of redo ≤ 0.45 × the better peer's: 0.520\n",
@@ -158,8 +174,8 @@ mod tests {
         let text = screen(&document);
         assert!(text.lines().count() <= LINES_MAX, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS + 2), "{text}");
-        assert!(text.contains("and 21 more schemes on the page"), "{text}");
-        assert!(text.contains("and 24 more of them on the page"), "{text}");
+        assert!(text.contains("and 25 more schemes on the page"), "{text}");
+        assert!(text.contains("and 26 more of them on the page"), "{text}");
     }
 
     #[test]

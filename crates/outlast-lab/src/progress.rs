@@ -71,6 +71,25 @@ impl<'a> Estimate<'a> {
     }
 }
 
+/// Tells the stages of one part of several as steps of all of them.
+pub fn as_part(
+    stage: &'static str,
+    (number, parts): (u64, u64),
+    listen: &mut Listener<'_>,
+) -> impl FnMut(Progress<'_>) {
+    /// Steps of a part.
+    const STEPS: u64 = 1000;
+    let mut most = 0;
+    move |progress| match progress {
+        Progress::Step { done, total, .. } => {
+            // A part may have several stages: it does not go back with the next.
+            most = most.max(STEPS * done / total.max(1));
+            listen(Progress::Step { stage, done: STEPS * number + most, total: STEPS * parts });
+        }
+        other => listen(other),
+    }
+}
+
 /// A part of a long run, with the seconds that it is expected to take.
 pub type Phase = (&'static str, f64);
 
@@ -100,10 +119,15 @@ impl<'l> Overall<'l> {
         self.tell(name);
     }
 
-    /// Passes on what the current phase tells: notes as they are, steps as a share of the whole.
+    /// Passes on what the current phase tells: notes as they are, steps as a share of the whole. A stage
+    /// with the name of a later phase begins it.
     pub fn hear(&mut self, progress: Progress<'_>) {
         match progress {
             Progress::Step { stage, done, total } => {
+                let named = self.phases.iter().position(|(phase, _)| *phase == stage);
+                if let Some(index) = named.filter(|index| *index > self.current) {
+                    (self.current, self.part) = (index, 0.0);
+                }
                 // A phase may have several stages of its own: it does not go back with the next.
                 self.part = self.part.max(done as f64 / total.max(1) as f64);
                 self.tell(stage);
@@ -164,6 +188,15 @@ mod tests {
         // What was to take 30 seconds took 70: twice as long, with the ten that count for it.
         assert_eq!(overall.state(70.0), (300, 140.0));
         drop(overall);
-        assert_eq!(told, [0, 150, 150, 300, 1000, 300]);
+        // The stages of a paper are phases by their names.
+        let mut overall = Overall::new(vec![("a", 30.0), ("b", 70.0)], &mut listen);
+        overall.hear(Progress::Step { stage: "a", done: 1, total: 2 });
+        as_part("b", (1, 2), &mut |progress| overall.hear(progress))(Progress::Step {
+            stage: "any",
+            done: 1,
+            total: 2,
+        });
+        drop(overall);
+        assert_eq!(told, [0, 150, 150, 300, 1000, 300, 150, 825]);
     }
 }

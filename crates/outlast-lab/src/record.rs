@@ -4,6 +4,7 @@
 //! page are made from nothing else. Metric names and units are an interface that others rely on
 //! ([`Metric`]).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use outlast_crash::explain::Explanation;
@@ -27,6 +28,9 @@ pub struct Document {
     /// The source's commit, where known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub commit: Option<String>,
+    /// Every key of each simulated machine that ran, by the machine's name with the keys that were set.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub simulated: BTreeMap<String, BTreeMap<String, String>>,
     /// What was measured.
     pub records: Vec<Record>,
     /// A report's comparison of schemes on one program, apart from what papers claim.
@@ -55,6 +59,7 @@ impl Document {
 
     fn clone_head(&self) -> Self {
         Self {
+            simulated: BTreeMap::new(),
             records: Vec::new(),
             compared: Vec::new(),
             explained: Vec::new(),
@@ -75,6 +80,7 @@ impl Document {
             machine: Machine::this(),
             seed,
             commit,
+            simulated: BTreeMap::new(),
             records: Vec::new(),
             compared: Vec::new(),
             explained: Vec::new(),
@@ -169,6 +175,12 @@ pub struct Record {
     /// Sizes and settings, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<String>,
+    /// The simulated machine: a preset or a file, before `set` changed it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub machine: Option<String>,
+    /// Keys of the machine and of the scheme that were set, with their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub set: BTreeMap<String, String>,
     /// Bytes of the workload's data. With the workload's name, `keys`, `transactions` and `seed`
     /// it says what ran: values of different work are not compared.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -300,6 +312,8 @@ impl Record {
             rounds: None,
             threads: None,
             config: None,
+            machine: None,
+            set: BTreeMap::new(),
             footprint: None,
             keys: None,
             transactions: None,
@@ -563,6 +577,10 @@ metrics! {
     IMAGES_DISTINCT = "images_distinct", "count";
     /// Images recovered and judged per CPU second.
     VERIFY_RATE = "verify_rate", "images/s";
+    /// Pages of 4 KiB that a core of this machine sums byte by byte.
+    PAGES_SUMMED = "pages_summed", "pages/s";
+    /// Images verified for each page that the same core sums.
+    VERIFIED_OVER_PAGES = "verified_over_pages", "ratio";
     /// Acknowledged transactions lost.
     LOST = "lost", "count";
     /// Transactions found in part.
@@ -663,6 +681,12 @@ metrics! {
     PROCESSOR_ENERGY = "processor_energy", "nJ";
     /// Throughput over that of plain memory, which promises nothing, on the same work.
     SPEED_OVER_PLAIN = "speed_over_plain", "ratio";
+    /// Instructions of each core in an epoch.
+    EPOCH_INSTRUCTIONS = "epoch_instructions", "instr";
+    /// Epochs that persisted.
+    EPOCHS_PERSISTED = "epochs_persisted", "count";
+    /// Lookups in the memory's address indirection, where it is charged.
+    AIT_LOOKUPS = "ait_lookups", "count";
     /// Bytes written to simulated memory over the bytes that transactions stored.
     WRITE_AMPLIFICATION = "write_amplification", "ratio";
     /// Lines read from simulated memory per transaction; the class is the cause.

@@ -62,7 +62,8 @@ pub use plant::{AppliesTo, Breaks, Plant, Shown, UNORDERED};
 pub use scheme::{
     HardwareScheme, LogRead, MachineScheme, PrepareError, Prepared, Reading, Variant, plants,
 };
-pub use shared::ait::{AIT_KEYS, AIT_PREFIX};
+pub use shared::ait::{AIT_KEYS, AIT_PREFIX, ON as AIT_ON};
+pub use shared::epoch::EPOCH;
 pub use work::{Streams, Work, largest_transaction};
 
 /// Every scheme: a folder, and its line here. The first is plain memory.

@@ -25,9 +25,8 @@ fn five_sentences_answer_what_was_measured() {
     let begins = [
         "Durable and fastest on this machine: `redo`, ",
         "It keeps ",
-        "Hardware on the timed machine keeps this of the throughput of plain memory at best, by \
-         guarantee, on `hash`: durable 75 % (`hwl`; the slowest of 3, `undo-clwb`, 25 %), epoch 90 % \
-         (`picl`).",
+        "Best simulated hardware per guarantee, throughput against plain memory on `hash`: durable 75 % (`hwl`; the slowest of 3, `undo-clwb`, 25 %), \
+         epoch 90 % (`picl`).",
         "7\u{202f}348\u{202f}140 images of 24\u{202f}000 crash points were recovered by the \
          production code and judged: 0 acknowledged transactions lost, 1 found in part, 0 images \
          beyond repair; 4 of 6 planted bugs were caught.",
@@ -39,6 +38,26 @@ fn five_sentences_answer_what_was_measured() {
         assert!(sentence.starts_with(begin), "{sentence}");
     }
     assert!(answer.figure().contains("redo (durable)"));
+    // A scheme that did nothing in the run is not advised.
+    let told: Vec<String> = answer
+        .advice
+        .iter()
+        .map(|advice| format!("{}: {}", advice.situation, advice.choose))
+        .collect();
+    let expected = [
+        "a program's own structures, throughput: `redo`",
+        "a program's own structures, latency: `redo`",
+        "hardware: each acknowledged transaction survives: `hwl`",
+        "hardware: unmodified programs, the last epochs may be lost: `picl`",
+    ];
+    assert_eq!(told, expected);
+    assert!(answer.advice[0].because.contains("× libpmemobj (`pmdk`)"), "{:?}", answer.advice[0]);
+    document.beside = crate::beside::tests::made_up();
+    let sqlite = Answer::of(&document).advice.into_iter().find(|a| a.situation.contains("SQLite"));
+    let sqlite = sqlite.unwrap();
+    assert_eq!(sqlite.choose, "`pool swift`");
+    assert!(sqlite.because.contains("2.00 × (update)"), "{sqlite:?}");
+    document.beside = crate::beside::Beside::default();
     (document.records, document.compared) = (Vec::new(), Vec::new());
     assert_eq!(Answer::of(&document), Answer::default());
 }

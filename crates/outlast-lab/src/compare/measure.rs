@@ -1,19 +1,23 @@
 //! One scheme on the work, timed, with what its journal says.
 
-use outlast_schemes::{MachineScheme, Prepared, Streams, Work, whole_image};
+use outlast_schemes::{EPOCH, MachineScheme, Options, Prepared, Streams, Work, whole_image};
 use outlast_sim::Domain;
-use outlast_sim::timed::{MachineConfig, RunStats, Setup};
+use outlast_sim::timed::{MachineConfig, RunStats, Setup, instructions_of};
 use outlast_trace::{Guarantee, Op};
 use outlast_workloads::machine::{Plan, Recorded};
 
 use super::recovery::{drain_time, recoveries};
 use super::wear::Wear;
 use crate::record::{Kind, Metric, Record};
-use crate::simulated::{memory_records, of_plan, sources, time};
+use crate::simulated::{Timed, memory_records, of_plan, sources, time};
 use outlast_crash::machine::work_of;
 
 /// Recoveries of each run, whose median counts.
 const RECOVERIES: usize = 5;
+
+/// Epochs in the part of a run that counts, where no `scheme.epoch` is given. A scheme whose epochs persist
+/// some epochs later has persisted several by then.
+const EPOCHS: u64 = 10;
 
 /// The work, as every scheme gets it.
 #[derive(Debug)]
@@ -77,15 +81,27 @@ impl Subject {
     }
 
     /// The machine and the size of the work, as records have them.
-    pub(super) fn config(&self, machine: &MachineConfig) -> String {
+    pub(super) fn config(&self, machine: &MachineConfig, has_ait: bool) -> String {
+        let ait = if has_ait { "AIT charged to all" } else { "no AIT" };
+        let machine = format!("{} ({})", machine.name, machine.core.kind);
         match &self.plan {
-            Some(plan) => format!("{} ({}), {}", machine.name, machine.core.kind, plan.describe()),
-            None => format!("{} ({})", machine.name, machine.core.kind),
+            Some(plan) => format!("{machine}, {}, {ait}", plan.describe()),
+            None => format!("{machine}, {ait}"),
         }
     }
 
+    /// Instructions of an epoch by which several end while the run counts: [`EPOCH`]'s default or fewer.
+    pub(super) fn epoch_instructions(&self) -> u64 {
+        let ops = self.work.recorded().iter().flat_map(|log| log.iter());
+        let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
+        let (warm_up, counted) = self.transactions;
+        let share = counted as f64 / (warm_up + counted).max(1) as f64;
+        let of_a_core = all as f64 * share / f64::from(self.work.lanes.max(1));
+        (of_a_core as u64 / EPOCHS).clamp(1, EPOCH.default)
+    }
+
     /// What the machine counted in a run of the work's transactions.
-    pub(super) fn of_run(
+    fn of_run(
         &self,
         machine: &MachineConfig,
         stats: &RunStats,
@@ -143,26 +159,22 @@ impl Subject {
         records
     }
 
-    /// Times a scheme, recovers crashes of the run, and counts wear.
-    pub(super) fn measure(
+    /// Times prepared work over an image: what the machine counted, how memory wore and what residual
+    /// energy had to write.
+    pub(super) fn timed(
         &self,
         machine: &MachineConfig,
-        scheme: MachineScheme,
-        prepared: &dyn Prepared,
-    ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+        (prepared, image, lanes): (&dyn Prepared, &[u8], u16),
+        record: impl Fn(Metric, f64) -> Record,
+    ) -> Result<(Vec<Record>, Timed), Box<dyn std::error::Error>> {
         let setup = Setup {
             seed: self.seed,
-            base: self.work.image.to_vec(),
+            base: image.to_vec(),
             journal: Some(Domain::Adr),
             ..Setup::default()
         };
-        let sources = sources(prepared, self.work.lanes);
-        let timed = time(machine, prepared, setup, sources, self.transactions)?;
-        let config = self.config(machine);
-        let as_named = (scheme.name(), scheme.guarantee());
-        let record = |metric, value| self.record(Kind::Sim, &config, as_named, metric, value);
-        let mut records = self.of_run(machine, &timed.stats, record);
-        records.push(record(Metric::EXTRA_SPACE, 64.0 * self.extra_lines(prepared) as f64));
+        let timed = time(machine, prepared, setup, sources(prepared, lanes), self.transactions)?;
+        let mut records = self.of_run(machine, &timed.stats, &record);
         let journal = timed.machine.journal().expect("it was asked for");
         if let Some(wear) = Wear::of(journal.journal(), timed.warm_entries) {
             let line =
@@ -175,6 +187,25 @@ impl Subject {
                 records.push(record(Metric::DRAIN_TIME, ns).class(class));
             }
         }
+        Ok((records, timed))
+    }
+
+    /// Times a scheme and recovers crashes of the run.
+    pub(super) fn measure(
+        &self,
+        (machine, config): (&MachineConfig, &str),
+        (scheme, options): (MachineScheme, &Options),
+        prepared: &dyn Prepared,
+    ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+        let as_named = (scheme.name(), scheme.guarantee());
+        let record = |metric, value| self.record(Kind::Sim, config, as_named, metric, value);
+        let work = (prepared, &self.work.image[..], self.work.lanes);
+        let (mut records, timed) = self.timed(machine, work, record)?;
+        records.push(record(Metric::EXTRA_SPACE, 64.0 * self.extra_lines(prepared) as f64));
+        if scheme.keys().contains(&EPOCH) {
+            records.push(record(Metric::EPOCH_INSTRUCTIONS, options.get(&EPOCH) as f64));
+        }
+        let journal = timed.machine.journal().expect("it was asked for");
         let points = (timed.warm_entries, RECOVERIES);
         let mut image = whole_image(&self.work.image, prepared.lines());
         let mut found = recoveries(machine, prepared, journal, &mut image, points)?;

@@ -4,6 +4,7 @@
 //! drawn from it are recovered, so that recovery's time and traffic are those of real images. A small
 //! campaign of the same program, crashed everywhere, says which guarantee the oracle saw.
 //!
+//! - `equal` gives every scheme the same options and checks that rows are comparable;
 //! - `measure` times a scheme and draws what the journal says;
 //! - `software` times and crashes the runtime's schemes;
 //! - `recovery` executes recoveries;
@@ -12,6 +13,7 @@
 //! - `page` is that as a table to sort and filter;
 //! - `report` is the comparison that a report makes.
 
+mod equal;
 mod measure;
 mod page;
 mod recovery;
@@ -20,9 +22,11 @@ mod rows;
 mod software;
 mod wear;
 
+pub use equal::Indirection;
 pub(crate) use page::by_guarantee;
 pub use page::page;
 pub(crate) use report::for_report;
+pub(crate) use rows::of_guarantee;
 pub use rows::table;
 pub(crate) use wear::Wear;
 
@@ -66,6 +70,8 @@ pub struct Comparison {
     pub schemes: Vec<MachineScheme>,
     /// The schemes of the runtime.
     pub software: Vec<Scheme>,
+    /// Which schemes pay for the memory's address indirection, where the settings do not say.
+    pub indirection: Indirection,
     /// Feeds what is drawn.
     pub seed: u64,
 }
@@ -96,7 +102,8 @@ impl Comparison {
     /// Runs everything, on all processors.
     ///
     /// # Errors
-    /// When the work cannot be had, a machine comes to a stop, or no scheme can take the work.
+    /// When the work cannot be had, a machine comes to a stop, no scheme can take the work, or rows came
+    /// out that cannot be compared.
     pub fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn std::error::Error>> {
         let subject = self.subject()?;
         let mut jobs = Vec::new();
@@ -151,6 +158,7 @@ impl Comparison {
         if records.is_empty() {
             return Err(left_out.join("; ").into());
         }
+        equal::check(&records)?;
         Ok(Outcome { records, left_out })
     }
 
@@ -205,19 +213,23 @@ impl Comparison {
         match *job {
             Job::Measure(number, scheme) => {
                 let setting = &self.settings[number];
-                let options = setting.options_of(scheme)?;
+                let has_ait = setting.stands_on_ait(self.indirection == Indirection::All);
+                let options = equal::options(setting, scheme, has_ait, subject)?;
                 let prepared = match scheme.prepare(&subject.work, &options, None) {
                     Ok(prepared) => prepared,
                     Err(why) => return Ok(Err(why.to_string())),
                 };
-                let mut found = subject.measure(&setting.machine, scheme, prepared.as_ref())?;
+                let config = subject.config(&setting.machine, has_ait);
+                let on = (&setting.machine, &*config);
+                let mut found = subject.measure(on, (scheme, &options), prepared.as_ref())?;
                 setting.mark(scheme, &mut found);
                 Ok(Ok(found))
             }
             Job::MeasureSoftware(number, scheme) => {
                 let Compared::Program(plan) = &self.work else { unreachable!("they were refused") };
                 let setting = &self.settings[number];
-                Ok(software::measure(subject, plan, &setting.machine, scheme))
+                let has_ait = setting.stands_on_ait(self.indirection == Indirection::All);
+                Ok(software::measure(subject, plan, (setting, has_ait), scheme))
             }
             Job::CrashSoftware(scheme) => {
                 let Compared::Program(plan) = &self.work else { unreachable!("they were refused") };

@@ -1,6 +1,6 @@
 //! The comparison as one page: a table to sort and to filter, opened from disk without a network.
 
-use super::rows::{Better, COLUMNS, Column, Row};
+use super::rows::{Better, COLUMNS, Column, Row, ranked};
 use crate::format::short;
 use crate::html::{document_page, escape};
 use crate::native::Size;
@@ -13,7 +13,7 @@ pub fn page(document: &Document, left_out: &[String]) -> String {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| rows.iter().any(|row| column.of(row).is_some())).collect();
     let mut body = opening(document, &rows, left_out);
-    body += &table(&document.command, &rows, &columns);
+    body += &tables("h2", &document.command, rows, &columns);
     body += &legend(&columns);
     document_page(document, "Schemes compared", &body)
 }
@@ -29,13 +29,7 @@ fn command(document: &Document) -> String {
 /// The table of a report: every scheme on one program, the strongest guarantees first and of those the
 /// fastest.
 pub(crate) fn by_guarantee(document: &Document) -> String {
-    let mut rows = Row::all(&document.compared);
-    let strength = |row: &Row<'_>| {
-        let names = ["durable", "epoch", "buffered", "replay"];
-        names.iter().position(|name| *name == row.claimed).unwrap_or(names.len())
-    };
-    let speed = |row: &Row<'_>| row.value(crate::record::Metric::SPEED_OVER_PLAIN);
-    rows.sort_by(|a, b| strength(a).cmp(&strength(b)).then(speed(b).total_cmp_or_less(speed(a))));
+    let rows = Row::all(&document.compared);
     let shown = |column: &&Column| column.terminal.is_some();
     let has = |column: &&Column| rows.iter().any(|row| column.of(row).is_some());
     let columns: Vec<&Column> = COLUMNS.iter().filter(shown).filter(has).collect();
@@ -45,23 +39,44 @@ pub(crate) fn by_guarantee(document: &Document) -> String {
     format!(
         "<p>{} schemes ran <b>{}</b> on {}. <i>Seen</i> is the strongest guarantee that the oracle \
          found kept, in a small campaign of the same program that crashed behind every entry of the \
-         journal. The best of each column among schemes that promise something is marked; one that \
-         wrote no line had no epoch end within this run, and stands aside.</p>\n{}{}",
+         journal. The best of each column is marked. Schemes that promise nothing, wrote no line or \
+         had no epoch persist stand apart, with the reason.</p>\n{}{}",
         rows.len(),
         escape(&work),
         escape(config),
-        table(&command(document), &rows, &columns),
+        tables("h4", &command(document), rows, &columns),
         legend(&columns),
     )
 }
 
-/// A row a scheme, a column a figure.
-fn table(command: &str, rows: &[Row<'_>], columns: &[&Column]) -> String {
-    let mut body = String::new();
-    body += "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Schemes compared, scrolls where there is no room\"><table id=\"compare\">\n<thead><tr>\
-             <th scope=\"col\" class=\"text\">scheme</th>\
-             <th scope=\"col\" class=\"text\">claims</th>\
-             <th scope=\"col\" class=\"text\">seen</th>";
+/// Schemes with a rank, then the others, each with the reason.
+fn tables(heading: &str, command: &str, rows: Vec<Row<'_>>, columns: &[&Column]) -> String {
+    let (ranked, others) = ranked(rows);
+    let (others, reasons): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+    let mut html = table("compare", command, (&ranked, &[]), columns);
+    if !others.is_empty() {
+        html += &format!("<{heading}>Not ranked</{heading}>\n");
+        html += &table("not-ranked", command, (&others, &reasons), columns);
+    }
+    html
+}
+
+/// A row a scheme, a column a figure. Rows without a rank have a reason each.
+fn table(
+    id: &str,
+    command: &str,
+    (rows, reasons): (&[Row<'_>], &[&str]),
+    columns: &[&Column],
+) -> String {
+    let words = if reasons.is_empty() { "gives up" } else { "reason" };
+    let mut body = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Schemes compared, scrolls \
+         where there is no room\"><table id=\"{id}\" class=\"schemes\">\n<thead><tr>\
+         <th scope=\"col\" class=\"text\">scheme</th>\
+         <th scope=\"col\" class=\"text\">claims</th>\
+         <th scope=\"col\" class=\"text\">seen</th>\
+         <th scope=\"col\" class=\"text\">{words}</th>"
+    );
     for column in columns {
         let unit = match column.unit {
             "" => String::new(),
@@ -70,11 +85,12 @@ fn table(command: &str, rows: &[Row<'_>], columns: &[&Column]) -> String {
         let (title, about) = (column.title, column.about);
         body += &format!("<th scope=\"col\" title=\"{about}\">{title}{unit}</th>");
     }
-    body += "<th scope=\"col\" class=\"text\">gives up</th>\
-             <th scope=\"col\" class=\"text\">again</th></tr></thead>\n<tbody>\n";
-    let best: Vec<Option<f64>> = columns.iter().map(|column| best_of(column, rows)).collect();
-    for row in rows {
-        body += &of_row(command, row, columns, &best);
+    body += "<th scope=\"col\" class=\"text\">again</th></tr></thead>\n<tbody>\n";
+    let best = |column: &&Column| if reasons.is_empty() { best_of(column, rows) } else { None };
+    let best: Vec<Option<f64>> = columns.iter().map(best).collect();
+    for (number, row) in rows.iter().enumerate() {
+        let words = reasons.get(number).copied().unwrap_or_else(|| row.gives_up());
+        body += &of_row(command, (row, words), columns, &best);
     }
     body += "</tbody></table></div>\n";
     body
@@ -101,7 +117,9 @@ fn opening(document: &Document, rows: &[Row<'_>], left_out: &[String]) -> String
         );
     }
     let values = |row: &Row<'_>| row.value(crate::record::Metric::THROUGHPUT);
-    let kept = rows.iter().filter(|row| row.seen().is_some_and(|(seen, _)| seen == "durable"));
+    let kept = rows.iter().filter(|row| {
+        row.unranked().is_none() && row.seen().is_some_and(|(seen, _)| seen == "durable")
+    });
     if let Some(fastest) = kept.max_by(|a, b| values(a).total_cmp_or_less(values(b))) {
         let share = fastest.value(crate::record::Metric::SPEED_OVER_PLAIN);
         let share = share.map_or(String::new(), |share| {
@@ -132,20 +150,20 @@ impl OrLess for Option<f64> {
 }
 
 fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
-    let kept = rows.iter().filter(|row| is_measured(row));
-    let values = kept.filter_map(|row| column.of(row));
+    let values = rows.iter().filter_map(|row| column.of(row));
     match column.better {
         Better::More => values.max_by(f64::total_cmp),
         Better::Less => values.min_by(f64::total_cmp),
+        Better::Neither => None,
     }
 }
 
-/// Whether a row's figures are what a promise costs: something is promised, and something was written.
-fn is_measured(row: &Row<'_>) -> bool {
-    row.claimed != "none" && row.value(crate::record::Metric::MEMORY_WRITES_TX) != Some(0.0)
-}
-
-fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>]) -> String {
+fn of_row(
+    command: &str,
+    (row, words): (&Row<'_>, &str),
+    columns: &[&Column],
+    best: &[Option<f64>],
+) -> String {
     let chosen = row
         .config
         .split_once(", scheme.")
@@ -160,11 +178,13 @@ fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>
     let mut html = format!(
         "<tr data-seen=\"{seen}\"><th scope=\"row\" title=\"{}\"><span class=\"swatch\" \
          style=\"background:{colour}\"></span>{}{chosen}</th><td class=\"text\">{}</td>\
-         <td class=\"text {}\" title=\"{images:.0} images recovered and judged\">{seen}</td>",
+         <td class=\"text {}\" title=\"{images:.0} images recovered and judged\">{seen}</td>\
+         <td class=\"text gives\">{}</td>",
         escape(row.config),
         escape(row.scheme),
         row.claimed,
         class,
+        escape(words),
     );
     for (column, best) in columns.iter().zip(best) {
         html += &match column.of(row) {
@@ -175,7 +195,7 @@ fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>
                     .into_iter()
                     .map(|(cause, value)| format!("{}: {}", escape(cause), short(value)))
                     .collect();
-                let is_best = Some(value) == *best && is_measured(row);
+                let is_best = Some(value) == *best;
                 let class = if is_best { " class=\"good\"" } else { "" };
                 let hover = match parts.is_empty() {
                     true => String::new(),
@@ -186,10 +206,7 @@ fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>
         };
     }
     let command = escape(&again(command, row.scheme));
-    html += &format!(
-        "<td class=\"text gives\">{}</td><td class=\"text\"><code>{command}</code></td></tr>\n",
-        escape(row.gives_up())
-    );
+    html += &format!("<td class=\"text\"><code>{command}</code></td></tr>\n");
     html
 }
 

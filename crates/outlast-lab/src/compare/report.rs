@@ -5,7 +5,7 @@ use outlast_sim::timed::DEFAULT_MACHINE;
 use outlast_workloads::Workload;
 use outlast_workloads::machine::Plan;
 
-use super::{Compared, Comparison, REPORTED as PROGRAM};
+use super::{Compared, Comparison, Indirection, REPORTED as PROGRAM};
 use crate::native::Size;
 use crate::progress::Listener;
 use crate::record::Record;
@@ -53,6 +53,8 @@ pub(crate) fn for_report(
     };
     let settings = simulated::settings(DEFAULT_MACHINE, None, &[], &schemes)?;
     let work = Compared::Program(plan);
-    let comparison = Comparison { work, settings, schemes, software: Vec::new(), seed };
+    let indirection = Indirection::default();
+    let comparison =
+        Comparison { work, settings, schemes, software: Vec::new(), indirection, seed };
     Ok(comparison.run(listen)?.records)
 }

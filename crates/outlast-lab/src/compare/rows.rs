@@ -6,7 +6,7 @@ use outlast_trace::Guarantee;
 
 use super::AS_ON;
 use crate::format::short;
-use crate::record::{Kind, Metric, Record};
+use crate::record::{Kind, Metric, Record, WorkId};
 use crate::table::TextTable;
 
 /// A scheme on a machine.
@@ -46,6 +46,50 @@ impl<'r> Row<'r> {
             }
         }
         rows
+    }
+
+    /// Its machine and work, without its own options: rows of one table have the same.
+    pub(super) fn machine(&self) -> &'r str {
+        self.config.split(", scheme.").next().unwrap_or_default()
+    }
+
+    /// The work that its records name, each once, and its threads.
+    pub(super) fn works(&self) -> Vec<(WorkId<'r>, Option<u32>)> {
+        let mut works = Vec::new();
+        for record in &self.records {
+            let work = (record.work(), record.threads);
+            if !works.contains(&work) {
+                works.push(work);
+            }
+        }
+        works
+    }
+
+    /// The reason for which it has no rank among the others, if there is one.
+    pub(super) fn unranked(&self) -> Option<&'static str> {
+        let seen = self.seen().map(|(seen, _)| seen);
+        let is_kept = match self.claimed {
+            "epoch" | "durable" => seen.is_none_or(|seen| seen == self.claimed),
+            "buffered" => seen != Some("none"),
+            _ => true,
+        };
+        if self.claimed == Guarantee::None.name() {
+            Some("promises nothing about a crash: a bound")
+        } else if !is_kept {
+            Some("the oracle saw less than it claims")
+        } else if self.value(Metric::MEMORY_WRITES_TX) == Some(0.0) {
+            Some("wrote no line to memory in this run")
+        } else if self.value(Metric::EPOCHS_PERSISTED) == Some(0.0) {
+            Some("no epoch persisted in this run")
+        } else {
+            None
+        }
+    }
+
+    /// How strong its guarantee is: 0 for the strongest.
+    fn strength(&self) -> usize {
+        let names = ["durable", "epoch", "buffered", "replay"];
+        names.iter().position(|name| *name == self.claimed).unwrap_or(names.len())
     }
 
     /// A value without a class.
@@ -95,6 +139,31 @@ impl<'r> Row<'r> {
     }
 }
 
+/// Rows with a rank, the strongest guarantees first and the fastest of those; and the others, each with
+/// the reason.
+pub(super) fn ranked(rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, Vec<(Row<'_>, &'static str)>) {
+    let (mut ranked, mut others) = (Vec::new(), Vec::new());
+    for row in rows {
+        match row.unranked() {
+            None => ranked.push(row),
+            Some(why) => others.push((row, why)),
+        }
+    }
+    let speed = |row: &Row<'_>| row.value(Metric::THROUGHPUT).unwrap_or(f64::NEG_INFINITY);
+    ranked.sort_by(|a, b| a.strength().cmp(&b.strength()).then(speed(b).total_cmp(&speed(a))));
+    (ranked, others)
+}
+
+/// The ranked schemes of a guarantee with what they keep of plain memory's throughput, the fastest first.
+pub(crate) fn of_guarantee<'r>(records: &'r [Record], guarantee: &str) -> Vec<(f64, &'r str)> {
+    let rows = Row::all(records).into_iter();
+    let mine = rows.filter(|row| row.claimed == guarantee && row.unranked().is_none());
+    let mut speeds: Vec<(f64, &str)> =
+        mine.filter_map(|row| Some((row.value(Metric::SPEED_OVER_PLAIN)?, row.scheme))).collect();
+    speeds.sort_by(|a, b| b.0.total_cmp(&a.0));
+    speeds
+}
+
 /// Which way is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Better {
@@ -102,6 +171,8 @@ pub(super) enum Better {
     More,
     /// The less the better.
     Less,
+    /// It says how a scheme ran.
+    Neither,
 }
 
 /// A figure that is compared.
@@ -148,17 +219,17 @@ const fn column(
     Column { title, unit, terminal, about, better, scale, metric, class }
 }
 
-use Better::{Less, More};
+use Better::{Less, More, Neither};
 
 /// Every figure, in the order of the page's columns.
 #[rustfmt::skip]
-pub(super) const COLUMNS: [Column; 19] = [
+pub(super) const COLUMNS: [Column; 21] = [
     column("throughput", "tx/s", Some("tx/s"), More, (Metric::THROUGHPUT, None, 1.0),
         "Transactions per second of the machine."),
     column("over plain memory", "×", Some("× plain"), More, (Metric::SPEED_OVER_PLAIN, None, 1.0),
         "Throughput over that of plain memory, which promises nothing, on the same work."),
     column("latency, median", "ns", Some("p50 ns"), Less, (Metric::LATENCY_P50, None, 1.0),
-        "From the retirement of a transaction's first mark to that of its acknowledgement."),
+        "From the retirement of a transaction's first mark to that of its acknowledgement: the same two points under every scheme. Schemes of epochs acknowledge before data is durable."),
     column("latency, 99 %", "ns", Some("p99 ns"), Less, (Metric::LATENCY_P99, None, 1.0),
         "The time that 99 of 100 transactions do not exceed."),
     column("reads", "lines/tx", Some("reads"), Less, (Metric::MEMORY_READS_TX, None, 1.0),
@@ -177,6 +248,10 @@ pub(super) const COLUMNS: [Column; 19] = [
         "Durable writes of the line that is written most, its wear without wear levelling."),
     column("wear, Gini", "", None, Less, (Metric::WEAR_GINI, None, 1.0),
         "How unevenly the lines that are written wear: 0 where all are written alike."),
+    column("epoch", "instr", Some("epoch"), Neither, (Metric::EPOCH_INSTRUCTIONS, None, 1.0),
+        "Instructions of each core in an epoch: a tenth of the run's, or as chosen, where the published 30 million would never end. A short epoch makes its end cost more."),
+    column("epochs persisted", "count", Some("persisted"), Neither, (Metric::EPOCHS_PERSISTED, None, 1.0),
+        "Epochs that persisted while the run counted."),
     column("extra space", "KiB", None, Less, (Metric::EXTRA_SPACE, None, 1024.0),
         "Persistent memory that the scheme takes beside the data."),
     column("recovery", "µs", Some("recov. µs"), Less, (Metric::RECOVERY_MEMORY_TIME, None, 1e3),
@@ -193,36 +268,48 @@ pub(super) const COLUMNS: [Column; 19] = [
         "The energy that takes, where the machine's memory has energies."),
 ];
 
-/// The table that a terminal shows, a block a machine.
+/// The tables that a terminal shows, for each machine: ranked schemes, then the others.
 pub fn table(records: &[Record]) -> String {
     let rows = Row::all(records);
-    let shown: Vec<&Column> = COLUMNS
-        .iter()
-        .filter(|column| column.terminal.is_some())
-        .filter(|column| rows.iter().any(|row| column.of(row).is_some()))
-        .collect();
-    let heads = shown.iter().filter_map(|column| column.terminal);
-    let head = || ["", "claims", "seen"].into_iter().chain(heads.clone());
-    let mut text = String::new();
-    let mut block: Option<(&str, TextTable)> = None;
+    let mut machines: Vec<&str> = Vec::new();
     for row in &rows {
-        let machine = row.config.split(", scheme.").next().unwrap_or_default();
-        if block.as_ref().is_none_or(|(of, _)| *of != machine) {
-            let ended = block.replace((machine, TextTable::new(head())));
-            text += &ended.map_or(String::new(), |(of, table)| rendered(of, &table));
-        }
-        let chosen = row.config.strip_prefix(machine).unwrap_or_default();
-        let seen = row.seen().map_or("·", |(seen, _)| seen);
-        let cells = shown.iter().map(|column| column.of(row).map_or("·".to_owned(), short));
-        let words = [format!("{}{chosen}", row.scheme), row.claimed.to_owned(), seen.to_owned()];
-        if let Some((_, table)) = &mut block {
-            table.row(words.into_iter().chain(cells));
+        if !machines.contains(&row.machine()) {
+            machines.push(row.machine());
         }
     }
-    text += &block.map_or(String::new(), |(of, table)| rendered(of, &table));
+    let mut text = String::new();
+    for machine in machines {
+        let of_machine = Row::all(records).into_iter().filter(|row| row.machine() == machine);
+        let (ranked, others) = ranked(of_machine.collect());
+        let shown: Vec<&Column> = COLUMNS
+            .iter()
+            .filter(|column| column.terminal.is_some())
+            .filter(|column| rows.iter().any(|row| column.of(row).is_some()))
+            .collect();
+        let heads = || shown.iter().filter_map(|column| column.terminal);
+        let cells = |row: &Row<'_>| {
+            let chosen = row.config.strip_prefix(machine).unwrap_or_default();
+            let seen = row.seen().map_or("·", |(seen, _)| seen);
+            let words = [format!("{}{chosen}", row.scheme), row.claimed.into(), seen.into()];
+            let values = shown.iter().map(|column| column.of(row).map_or("·".to_owned(), short));
+            words.into_iter().chain(values).collect::<Vec<_>>()
+        };
+        text += machine;
+        text.push('\n');
+        if !ranked.is_empty() {
+            let mut table = TextTable::new(["", "claims", "seen"].into_iter().chain(heads()));
+            ranked.iter().for_each(|row| table.row(cells(row)));
+            text += &table.render();
+        }
+        if !others.is_empty() {
+            let heads = ["not ranked", "claims", "seen"].into_iter().chain(heads());
+            let mut table = TextTable::new(heads.chain(["reason"]));
+            for (row, why) in &others {
+                table.row(cells(row).into_iter().chain([(*why).to_owned()]));
+            }
+            text.push('\n');
+            text += &table.render();
+        }
+    }
     text
-}
-
-fn rendered(machine: &str, table: &TextTable) -> String {
-    format!("{machine}\n{}", table.render())
 }

@@ -4,15 +4,20 @@
 //! transaction is made to abort. What it does beside its loads and stores counts as it does there
 //! ([`WorkInstructions`]).
 
+use std::sync::Arc;
+
 use outlast::Scheme;
 use outlast_crash::runtime::campaign::Points;
+use outlast_schemes::{MachineScheme, Streams, Work};
 use outlast_sim::timed::MachineConfig;
+use outlast_trace::LineAddr;
 use outlast_workloads::WorkInstructions;
 use outlast_workloads::machine::Plan;
 
+use super::equal;
 use super::measure::Subject;
 use crate::record::{Kind, Metric, Record};
-use crate::simulated::RuntimeRun;
+use crate::simulated::{RuntimeRun, Setting};
 
 /// Bytes of the lane's log.
 const LANE_BYTES: u64 = 256 << 10;
@@ -36,16 +41,19 @@ pub(super) fn refusal(plan: &Plan) -> Option<String> {
     Some(format!("the runtime's schemes: {why}"))
 }
 
-/// Times a scheme.
+/// Times a scheme: its recorded operations on the machine that the others had, on address indirection
+/// or not as they are.
 ///
 /// # Errors
 /// What it failed with, in one line.
 pub(super) fn measure(
     subject: &Subject,
     plan: &Plan,
-    machine: &MachineConfig,
+    (setting, has_ait): (&Setting, bool),
     scheme: Scheme,
 ) -> Result<Vec<Record>, String> {
+    let failed = |error: String| format!("{scheme}: {error}");
+    let machine = &setting.machine;
     let run = RuntimeRun {
         keys: plan.workload.keys_in(plan.footprint).unwrap_or_default(),
         transactions: u32::try_from(plan.transactions).unwrap_or(u32::MAX),
@@ -54,14 +62,29 @@ pub(super) fn measure(
     };
     let mut campaign = run.campaign();
     campaign.warm_up = u32::try_from(plan.warm_up).unwrap_or(u32::MAX);
-    let report = campaign.run().map_err(|error| format!("{scheme}: {error}"))?;
-    if let Some((violation, _)) = report.failure {
-        return Err(format!("{scheme}: {violation}"));
-    }
-    let config = subject.config(machine);
+    let recording = campaign.recording().map_err(|error| failed(error.to_string()))?;
+    let recording = recording.map_err(|violation| failed(violation.to_string()))?;
+    let image = Arc::new(recording.image);
+    let work = Work {
+        streams: Streams::Recorded(vec![recording.log]),
+        end: LineAddr(image.len() as u64 / 64),
+        image: Arc::clone(&image),
+        lanes: 1,
+        is_nested: false,
+        whole: None,
+    };
+    let plain = MachineScheme::plain();
+    let options = equal::options(setting, plain, has_ait, subject);
+    let options = options.map_err(|error| failed(error.to_string()))?;
+    let prepared = plain.prepare(&work, &options, None);
+    let prepared = prepared.map_err(|error| failed(error.to_string()))?;
+    let config = subject.config(machine, has_ait);
     let as_named = (scheme.name(), scheme.guarantee());
     let record = |metric, value| subject.record(Kind::Sim, &config, as_named, metric, value);
-    Ok(subject.of_run(machine, &report.stats, record))
+    let timed = subject.timed(machine, (prepared.as_ref(), &image, 1), record);
+    let (mut records, _) = timed.map_err(|error| failed(error.to_string()))?;
+    setting.mark(plain, &mut records);
+    Ok(records)
 }
 
 /// Crashes a small run of the workload.

@@ -20,7 +20,9 @@ fn comparison(schemes: &[&str], options: &[&str]) -> Comparison {
         seed: 3,
     };
     let settings = settings("hwl", None, &options, &schemes).unwrap();
-    Comparison { work: Compared::Program(plan), settings, schemes, software: Vec::new(), seed: 3 }
+    let (work, software) = (Compared::Program(plan), Vec::new());
+    let indirection = Indirection::default();
+    Comparison { work, settings, schemes, software, indirection, seed: 3 }
 }
 
 fn values(outcome: &Outcome, scheme: &str, metric: Metric) -> Vec<f64> {
@@ -50,6 +52,94 @@ fn checkpoint_schemes_stand_beside_those_of_transactions() {
     assert!(
         values(&outcome, "picl", Metric::THROUGHPUT) > values(&outcome, "frm", Metric::THROUGHPUT)
     );
+}
+
+/// The published length of an epoch is longer than such a run: epochs are scaled to it, so that schemes of
+/// epochs write and persist what they are ranked by.
+#[test]
+fn epochs_end_within_the_run_and_a_scheme_that_did_nothing_has_no_rank() {
+    let schemes = ["non-pers", "fwb", "frm", "journaling", "shadow", "thynvm", "picl"];
+    // A scan of the caches ends within an epoch.
+    let outcome = comparison(&schemes, &["llc.size=128 KiB"]).run(&mut |_| ()).unwrap();
+    assert_eq!(outcome.left_out, [] as [&str; 0]);
+    let (ranked, others) = rows::ranked(rows::Row::all(&outcome.records));
+    let others: Vec<&str> = others.iter().map(|(row, _)| row.scheme).collect();
+    assert_eq!(others, ["non-pers"], "plain memory is a bound");
+    for row in ranked.iter().filter(|row| row.claimed == "epoch") {
+        let value = |metric| row.value(metric).unwrap();
+        assert!(value(Metric::EPOCHS_PERSISTED) >= 3.0, "{}", row.scheme);
+        assert!(value(Metric::MEMORY_WRITES_TX) > 0.0, "{}", row.scheme);
+        assert!(value(Metric::SPEED_OVER_PLAIN) < 1.0, "{}", row.scheme);
+        assert!(value(Metric::EPOCH_INSTRUCTIONS) < 30e6, "{}", row.scheme);
+    }
+    let table = table(&outcome.records);
+    let (ranked, others) = table.split_once("not ranked").unwrap();
+    assert!(ranked.contains("persisted") && ranked.contains("picl"), "{table}");
+    assert!(others.contains("a bound") && !others.contains("picl"), "{table}");
+    // As published none ends, and that is the reason beside the row.
+    let outcome = comparison(&["frm"], &["scheme.epoch=30_000_000"]);
+    let settings = outcome.settings.clone();
+    let schemes = vec![MachineScheme::plain(), "frm".parse().unwrap()];
+    let outcome = Comparison { settings, schemes, ..outcome }.run(&mut |_| ()).unwrap();
+    let rows = rows::Row::all(&outcome.records);
+    let frm = rows.iter().find(|row| row.scheme == "frm").unwrap();
+    assert!(frm.unranked().is_some(), "{:?}", frm.value(Metric::MEMORY_WRITES_TX));
+}
+
+/// Address indirection is of the memory: all schemes pay for it, those of the runtime as well, or none does.
+#[test]
+fn address_indirection_is_charged_to_all_or_to_none() {
+    let mut all = comparison(&["non-pers", "redo-clwb", "redu", "ssp", "ehou"], &[]);
+    all.software = vec!["swift".parse().unwrap()];
+    let Compared::Program(plan) = &mut all.work else { unreachable!("it is a program") };
+    plan.threads = 1;
+    plan.workload = Workload::named("hash").unwrap();
+    let none = Comparison { indirection: Indirection::None, ..all.clone() };
+    let (all, none) = (all.run(&mut |_| ()).unwrap(), none.run(&mut |_| ()).unwrap());
+    assert_eq!(all.left_out, [] as [&str; 0]);
+    assert!(none.left_out.iter().all(|why| why.contains("moves blocks by the AIT")), "{none:?}");
+    let pays = |outcome: &Outcome| -> Vec<bool> {
+        let rows = rows::Row::all(&outcome.records);
+        rows.iter().map(|row| row.value(Metric::AIT_LOOKUPS) > Some(0.0)).collect()
+    };
+    assert_eq!((pays(&all), pays(&none)), (vec![true; 6], vec![false; 5]));
+    let of = |scheme| values(&all, scheme, Metric::THROUGHPUT)[0];
+    assert!(of("ehou") > of("redo-clwb"), "{} and {}", of("ehou"), of("redo-clwb"));
+    // Rows of one table that differ in anything else than the scheme are refused.
+    equal::check(&all.records).unwrap();
+    let with = |change: fn(&mut Record)| {
+        let mut records = all.records.clone();
+        records.iter_mut().filter(|r| r.scheme == "ssp").for_each(change);
+        equal::check(&records).unwrap_err()
+    };
+    let unequal = with(|record| record.transactions = Some(7));
+    assert!(unequal.contains("ssp and non-pers") && unequal.contains("the work"), "{unequal}");
+    let unequal = with(|record| record.metric = record.metric.replace("ait_lookups", "x"));
+    assert!(unequal.contains("address indirection"), "{unequal}");
+    let unequal = with(|record| record.config = Some("server (ooo), faster".to_owned()));
+    assert!(unequal.contains("non-pers did not"), "{unequal}");
+}
+
+/// A transaction's time begins at its begin, under software logging as well: no scheme that adds to a
+/// program takes less than the program alone.
+#[test]
+fn the_clock_of_a_transaction_begins_at_the_same_point_under_every_scheme() {
+    let schemes = ["non-pers", "undo-clwb", "redo-clwb", "undo-redo-clwb", "unsafe-redo", "fwb"];
+    let mut comparison = comparison(&schemes, &[]);
+    comparison.software = ["none", "swift"].map(|name| name.parse().unwrap()).to_vec();
+    let Compared::Program(plan) = &mut comparison.work else { unreachable!("it is a program") };
+    // Of every two transactions one reads alone.
+    plan.workload = Workload::named("ycsb-a").unwrap();
+    plan.threads = 1;
+    let outcome = comparison.run(&mut |_| ()).unwrap();
+    assert_eq!(outcome.left_out, [] as [&str; 0]);
+    for metric in [Metric::LATENCY_P50, Metric::LATENCY_P99] {
+        let plain = values(&outcome, "non-pers", metric)[0];
+        for row in rows::Row::all(&outcome.records) {
+            let latency = row.value(metric).unwrap();
+            assert!(latency >= plain, "{} of {}: {latency}, {plain}", metric.name, row.scheme);
+        }
+    }
 }
 
 /// The runtime's schemes run the program in a pool, and the oracle crashes that.

@@ -61,8 +61,9 @@ fn id(index: usize) -> String {
 
 fn crash(index: usize, told: &Explanation) -> String {
     let mut html = format!(
-        "<details class=\"crash\" id=\"{}\"><summary>{}: {}</summary>\n",
+        "<details class=\"crash\" id=\"{}\"{}><summary>{}: {}</summary>\n",
         id(index),
+        if index == 0 { " open" } else { "" },
         escape(&told.title()),
         escape(&told.about)
     );

@@ -19,7 +19,7 @@ mod table;
 mod terms;
 mod verdicts;
 
-use crate::answer::Answer;
+use crate::answer::{Advice, Answer};
 use crate::format;
 use crate::papers::Paper;
 use crate::record::{Document, Metric};
@@ -99,6 +99,7 @@ fn answer(document: &Document) -> String {
     if answer.sentences.is_empty() {
         return String::new();
     }
+    let advice = advice(&answer.advice);
     let sentence = |text: &String| format!("<li>{}</li>\n", with_code(text));
     let sentences: String = answer.sentences.iter().map(sentence).collect();
     let mut html = format!("<ul class=\"answer\">\n{sentences}</ul>\n");
@@ -113,7 +114,27 @@ fn answer(document: &Document) -> String {
         let command = native::command(document, Metric::THROUGHPUT);
         html += &figure(&answer.figure(), &caption, &command, document);
     }
-    format!("<div class=\"opening\">\n{html}</div>\n")
+    format!("{advice}<div class=\"opening\">\n{html}</div>\n")
+}
+
+/// Which scheme for which situation.
+fn advice(all: &[Advice]) -> String {
+    let row = |advice: &Advice| {
+        let Advice { situation, choose, because } = advice;
+        vec![
+            format!("<th scope=\"row\">{}</th>", escape(situation)),
+            format!("<td class=\"text\">{}</td>", with_code(choose)),
+            format!("<td class=\"text\">{}</td>", with_code(because)),
+        ]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<section id=\"advice\"><h2>What to choose, by this run</h2>\n{}</section>\n",
+            table::rows("", &["Situation", "Choose", "Because"], |_| true, &rows)
+        ),
+    }
 }
 
 /// Text in which code words stand between backquotes, as HTML.

@@ -156,8 +156,8 @@ if (flaw) {
     });
     flaw.value = id;
   };
-  crashes.forEach((crash) => (crash.hidden = true));
   flaw.closest("p").hidden = false;
+  show(crashes[0].id);
   flaw.addEventListener("input", () => show(flaw.value));
   window.showCrash = show;
 }

@@ -5,7 +5,7 @@ use crate::papers::Paper;
 use crate::papers::view::{Drawing, View};
 use crate::pivot::Grid;
 use crate::plot::{Bar, Line, Panel, bars, lines, palette};
-use crate::record::{Document, Kind, Record};
+use crate::record::{Document, Kind, Record, Verdict};
 
 /// A section for each figure and table.
 pub(super) fn sections(paper: &dyn Paper, document: &Document) -> Vec<Section> {
@@ -56,7 +56,8 @@ pub(super) fn in_report(paper: &dyn Paper, document: &Document) -> Section {
         placed.extend(mine.iter().map(|record| record.metric.as_str()));
         let command = format!("outlast reproduce {} --figure {name}", paper.name());
         let bodies: String = views.iter().map(|view| body(view, document, &command)).collect();
-        if mine.is_empty() && bodies.is_empty() {
+        let is_measured = mine.iter().any(|claim| claim.verdict != Some(Verdict::NotTestable));
+        if !is_measured && bodies.is_empty() {
             left.push(name);
             continue;
         }
@@ -75,7 +76,7 @@ pub(super) fn in_report(paper: &dyn Paper, document: &Document) -> Section {
     }
     if !left.is_empty() {
         left.sort_by_key(|name| name.parse().unwrap_or(u32::MAX));
-        html += &format!(" Measured only with <code>--scale full</code>: {}.", left.join(", "));
+        html += &format!(" Not measured in this report: {}.", left.join(", "));
     }
     html += "</p>\n";
     html += &shown;

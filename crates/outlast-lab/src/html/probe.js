@@ -126,6 +126,10 @@ const use = () => {
     filter.value = "";
     filter.dispatchEvent(new Event("input"));
   }
+  // On a desk the words of a scheme are seen without scrolling, however many figures follow.
+  const words = [...document.querySelectorAll(".schemes td.gives")];
+  const isCut = (cell) => cell.getBoundingClientRect().right > window.innerWidth;
+  if (window.innerWidth >= 1000 && words.some(isCut)) wrong("schemes: what one gives up is cut off");
   const series = document.querySelector("figure .tools button[aria-pressed]");
   series?.click();
   if (series && !document.querySelector("svg .off")) wrong("series: none is switched off");
@@ -139,6 +143,8 @@ const use = () => {
   larger?.parentElement.querySelector("[aria-label='As it was']").click();
   const flaw = document.getElementById("flaw");
   if (flaw) {
+    const first = document.querySelector("details.crash");
+    if (first.hidden || !first.open) wrong("explorer: no crash is shown at once");
     flaw.selectedIndex = flaw.options.length - 1;
     flaw.dispatchEvent(new Event("input"));
     const shown = [...document.querySelectorAll("details.crash")].filter((crash) => !crash.hidden);

@@ -20,6 +20,7 @@ pub(crate) fn made_up() -> Document {
         },
         seed: 11,
         commit: Some("0123abc".into()),
+        simulated: std::collections::BTreeMap::new(),
         records: Vec::new(),
         compared: Vec::new(),
         beside: crate::beside::Beside::default(),
@@ -177,7 +178,7 @@ fn a_papers_figures_stay_apart_from_the_reports_own() {
     let page = page(&made_up());
     let (own, archapt) = page.split_at(page.find("<details id=\"archapt\"").unwrap());
     assert!(
-        archapt.contains("Judged here: 2 claims: 1 not reached, 1 not testable. Measured only")
+        archapt.contains("Judged here: 2 claims: 1 not reached, 1 not testable. Not measured in")
     );
     assert!(archapt.contains("<code>outlast reproduce archapt --figure 9</code>"));
     for shown in ["it is less", "no such memory here", "<h4>Figure 9: flushes</h4>", "<svg"] {

@@ -14,7 +14,8 @@ pub mod view;
 pub use paper::{Card, Outcome, Paper, Request, Run};
 pub(crate) use picl::PRESET as MACHINE_OF_CHECKPOINTS;
 
-use crate::record::{Document, Record};
+use crate::record::{Document, Kind, Record};
+use claim::Judgement;
 
 /// Every paper, in the order of the report.
 pub const PAPERS: [&dyn Paper; 4] = [&archapt::Archapt, &fwb::Fwb, &ehou::Ehou, &picl::Picl];
@@ -49,7 +50,24 @@ pub(crate) fn for_report(
     for record in records.iter_mut().filter(|record| record.paper.is_none()) {
         record.paper = Some(paper.id().to_owned());
     }
+    records.extend(not_measured(paper, &records));
     Ok(records)
+}
+
+/// The claims of a paper without a verdict among these records: a report has the paper's whole list, and
+/// says which of its claims another command measures.
+fn not_measured(paper: &dyn Paper, records: &[Record]) -> Vec<Record> {
+    let is_judged = |id: &str| records.iter().any(|r| r.kind == Kind::Claim && r.metric == id);
+    let figures = paper.figures();
+    let left = paper.claims().iter().filter(|claim| !is_judged(claim.id));
+    let judged = left.map(|claim| {
+        let figure = figures.iter().find(|(_, in_claims)| in_claims == claim.part);
+        let figure = figure.map_or(String::new(), |(name, _)| format!(" --figure {name}"));
+        let name = paper.name();
+        let why = format!("this report did not measure it: outlast reproduce {name}{figure} does");
+        Judgement::NotTestable(why).record(paper.id(), claim)
+    });
+    judged.collect()
 }
 
 #[cfg(test)]
@@ -69,6 +87,24 @@ mod tests {
             assert_eq!(figures.len(), paper.figures().len());
         }
         assert!(named("nothing").is_none());
+    }
+
+    /// The report's list of claims and the full one are the same, whatever the report measured.
+    #[test]
+    fn a_report_lists_every_claim_once() {
+        for paper in PAPERS {
+            let claims = paper.claims();
+            let some = &claims[claims.len() / 2];
+            let judged = Judgement::NotTestable("why".to_owned()).record(paper.id(), some);
+            let left = not_measured(paper, std::slice::from_ref(&judged));
+            let ids: HashSet<&str> = left.iter().map(|record| &*record.metric).collect();
+            assert_eq!((ids.len(), left.len()), (claims.len() - 1, claims.len() - 1));
+            assert!(!ids.contains(some.id) && left.iter().all(|record| record.value.is_none()));
+            let command = format!("outlast reproduce {}", paper.name());
+            assert!(
+                left.iter().all(|r| r.reason.as_ref().is_some_and(|why| why.contains(&command)))
+            );
+        }
     }
 
     /// The other direction, a claim without a rule, panics where the folders' tests judge them all.

@@ -8,7 +8,7 @@ use outlast::{Plant, Scheme};
 use super::claim::Claim;
 use super::view::View;
 use crate::native::Size;
-use crate::progress::Listener;
+use crate::progress::{Listener, Phase};
 use crate::record::Record;
 
 /// What may be asked of a paper's reproduction. A paper refuses what it has no use for.
@@ -116,6 +116,10 @@ pub trait Run {
     /// # Errors
     /// When something could not be measured.
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>>;
+
+    /// The stages that it tells of, in their order, each with the seconds that it is expected to take on two
+    /// processors.
+    fn stages(&self) -> Vec<Phase>;
 
     /// Whether code runs that is broken on purpose or promises nothing: its panics are results.
     fn panics_are_results(&self) -> bool {

@@ -9,6 +9,7 @@ mod records;
 mod requests;
 mod runtime;
 mod settings;
+mod sweep;
 mod windows;
 
 pub use memory::memory_records;
@@ -16,7 +17,7 @@ pub use native::{native_primitives, primitive_table};
 pub use programs::{
     Measured, crash_records, measure, memory_energy, records as scheme_records, speed_record,
 };
-pub(crate) use programs::{of_plan, sources, time};
+pub(crate) use programs::{Timed, of_plan, sources, time};
 pub(crate) use real::busy_threads;
 pub use real::{
     RealProgram, RealPrograms, ReplayedMemory, replay as replay_program,
@@ -28,6 +29,7 @@ use requests::export;
 pub use requests::{replay_requests, save_trace};
 pub use runtime::RuntimeRun;
 pub use settings::{Setting, settings};
+pub use sweep::{csv, sweep_table};
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
 //! Machines and options of schemes as a command line asks for them.
 
-use outlast_schemes::{AIT_PREFIX, Key, MachineScheme, Options, PREFIX};
-use outlast_sim::timed::{CoreKind, MachineConfig};
+use std::collections::BTreeMap;
+
+use outlast_schemes::{AIT_ON, AIT_PREFIX, Key, MachineScheme, Options, PREFIX};
+use outlast_sim::timed::{CoreKind, KEYS, MachineConfig};
 
 use crate::record::Record;
 
@@ -13,6 +15,10 @@ const SETTINGS_MAX: usize = 1000;
 pub struct Setting {
     /// The machine.
     pub machine: MachineConfig,
+    /// The machine's name before any key was set.
+    base: String,
+    /// Keys of the machine that were set, and their values.
+    of_machine: Vec<(String, String)>,
     /// Keys as schemes name them, and their values.
     chosen: Vec<(String, String)>,
 }
@@ -34,15 +40,41 @@ impl Setting {
         Ok(options)
     }
 
-    /// Says in records what was chosen of their scheme: the values of a sweep differ in nothing else.
+    /// Whether every scheme stands on address indirection on this machine: as chosen, else by default.
+    pub(crate) fn stands_on_ait(&self, by_default: bool) -> bool {
+        let chosen = self.chosen.iter().rfind(|(name, _)| name == AIT_ON.name);
+        chosen.map_or(by_default, |(_, value)| value == "true")
+    }
+
+    /// The machine by its name, and the value of each of its keys.
+    pub fn described(&self) -> (String, BTreeMap<String, String>) {
+        let key = |(key, _): &(&str, &str)| Some(((*key).to_owned(), self.machine.get(key)?));
+        (self.machine.name.clone(), KEYS.iter().filter_map(key).collect())
+    }
+
+    /// Says in records on which machine they were measured, and which of its keys were set.
+    pub fn mark_machine(&self, records: &mut [Record]) {
+        for record in records {
+            record.machine = Some(self.base.clone());
+            record.set.extend(self.of_machine.iter().cloned());
+        }
+    }
+
+    /// Says in records what was chosen of machine and scheme: the values of a sweep differ in nothing else.
     pub fn mark(&self, scheme: MachineScheme, records: &mut [Record]) {
+        self.mark_machine(records);
         let keys = scheme.keys();
         let key_of = |name: &str| keys.iter().find(|key| key.name == name);
-        for (name, value) in &self.chosen {
+        // Keys of address indirection hold for every scheme: they stand with the machine's.
+        let is_of_layer = |(name, _): &&(String, String)| name.starts_with(AIT_PREFIX);
+        let of_layer = self.chosen.iter().filter(is_of_layer);
+        let of_scheme = self.chosen.iter().filter(|chosen| !is_of_layer(chosen));
+        for (name, value) in of_layer.chain(of_scheme) {
             let Some(key) = key_of(name) else { continue };
             for record in records.iter_mut() {
                 let config = record.config.get_or_insert_default();
                 *config += &format!(", {}={value}", key.full_name());
+                record.set.insert(key.full_name(), value.clone());
             }
         }
     }
@@ -73,7 +105,9 @@ pub fn settings(
             keys.push(key);
         }
     }
-    let mut settings = vec![Setting { machine, chosen: Vec::new() }];
+    let base = machine.name.clone();
+    let (of_machine, chosen) = (Vec::new(), Vec::new());
+    let mut settings = vec![Setting { machine, base, of_machine, chosen }];
     for option in options {
         let (key, values) = option.split_once('=').ok_or_else(|| {
             format!("--set {option} is not right: give KEY=VALUE, as in core.rob=192,224")
@@ -86,7 +120,10 @@ pub fn settings(
             for value in values.split(',').map(str::trim) {
                 let mut setting = setting.clone();
                 match of_scheme {
-                    None => setting.machine.set_option(key, value)?,
+                    None => {
+                        setting.machine.set_option(key, value)?;
+                        setting.of_machine.push((key.to_owned(), value.to_owned()));
+                    }
                     Some(name) => {
                         Options::default().set(&keys, &format!("--set {option}"), name, value)?;
                         setting.chosen.push((name.to_owned(), value.to_owned()));
@@ -157,6 +194,15 @@ mod tests {
             .collect();
         let expected = [&least, &most].map(|value| format!("server, scheme.{}={value}", key.name));
         assert_eq!(configs, expected);
+        // Of plain memory's records the key is not one.
+        let marked = |scheme: MachineScheme| {
+            let mut records = [Record::new(Kind::Sim, "w", scheme.name(), Metric::IPC, 1.0)];
+            all[0].mark(scheme, &mut records);
+            (records[0].machine.clone(), records[0].set.len())
+        };
+        let server = Some("server".to_owned());
+        assert_eq!(marked(with_keys), (server.clone(), 1));
+        assert_eq!(marked(MachineScheme::plain()), (server, 0));
         assert_eq!(all[0].options_of(MachineScheme::plain()).unwrap(), Options::default());
         let refused =
             |option: &str, schemes: &[MachineScheme]| set(option, schemes).unwrap_err().to_string();

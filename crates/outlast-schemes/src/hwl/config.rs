@@ -213,6 +213,8 @@ pub struct HwlConfig {
     pub commit: Commit,
     /// Which values are logged.
     pub values: Values,
+    /// Whether a record holds words of one line alone, as the paper's sizes suggest.
+    pub one_line: bool,
     /// What is left out.
     pub faults: Faults,
 }
@@ -227,6 +229,7 @@ impl HwlConfig {
             scan_period,
             commit: Commit::Durable,
             values: Values::Both,
+            one_line: false,
             faults: Faults::NONE,
         }
     }

@@ -135,7 +135,9 @@ impl Hwl {
                 other = Some(record);
                 break;
             }
-            other = other.or(Some(record));
+            if !self.config.one_line {
+                other = other.or(Some(record));
+            }
         }
         let record = other?;
         if !record.add(change) {

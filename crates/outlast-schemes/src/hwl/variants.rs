@@ -64,8 +64,15 @@ const TX_RECORDS: Key = Key::number(
 );
 const FORCES: Key =
     Key::flag("forces", true, "lines are forced out by age, where the scheme does that");
-const KEYS: [Key; 7] =
-    [LOG_SLOTS, LOG_GROWTHS, LOG_BUFFER, SCAN_PERIOD, TX_RECORDS, FORCES, FIT_LOG];
+/// The paper sizes a slot by the words of one line. Two words of any lines fit into it as well, which
+/// halves the log of scattered stores.
+const ONE_LINE: Key = Key::flag(
+    "one_line",
+    false,
+    "a record holds words of one line alone, as the paper's sizes suggest",
+);
+const KEYS: [Key; 8] =
+    [LOG_SLOTS, LOG_GROWTHS, LOG_BUFFER, SCAN_PERIOD, TX_RECORDS, FORCES, FIT_LOG, ONE_LINE];
 
 /// What the paper leaves out or gets wrong, all of it together.
 const LITERAL: Faults = Faults::of(&[
@@ -258,6 +265,7 @@ fn config(
         buffer: options.get(&LOG_BUFFER) as usize,
         commit: row.commit,
         values: row.values,
+        one_line: options.get(&ONE_LINE) != 0,
         faults,
         ..HwlConfig::new(log, declared, period)
     };

@@ -24,8 +24,8 @@ use outlast_trace::{LaneId, LineAddr};
 use super::output::Outputs;
 use crate::{Image, Key, Options, Unit, Work};
 
-/// As in PiCL's evaluation.
-pub(crate) const EPOCH: Key = Key::number(
+/// Instructions of an epoch, by default as in PiCL's evaluation. Every scheme of epochs has this key.
+pub const EPOCH: Key = Key::number(
     "epoch",
     Unit::Count("instructions"),
     30_000_000,
@@ -116,6 +116,9 @@ pub(crate) struct Epochs {
     persists_output: bool,
     early: u64,
     ended: u64,
+    /// The last epoch that persisted, and how many did since counting began.
+    last_persisted: u64,
+    persisted: u64,
 }
 
 impl Epochs {
@@ -138,6 +141,8 @@ impl Epochs {
             persists_output: false,
             early: 0,
             ended: 0,
+            last_persisted: epoch,
+            persisted: 0,
         }
     }
 
@@ -167,6 +172,8 @@ impl Epochs {
 
     /// All epochs up to this one have persisted.
     pub(crate) fn have_persisted(&mut self, epoch: u64, now: Cycle) {
+        self.persisted += epoch.saturating_sub(self.last_persisted);
+        self.last_persisted = self.last_persisted.max(epoch);
         self.outputs.let_go(epoch, now);
     }
 
@@ -254,10 +261,11 @@ impl Epochs {
         out.resume();
     }
 
-    /// Epochs that have ended, those of them that ended early, and output.
+    /// Epochs that have ended, those of them that ended early, epochs that have persisted, and output.
     pub(crate) fn take_counters(&mut self, each: &mut dyn FnMut(&'static str, &'static str, f64)) {
         each("epochs", "count", std::mem::take(&mut self.ended) as f64);
         each("epochs_early", "count", std::mem::take(&mut self.early) as f64);
+        each("epochs_persisted", "count", std::mem::take(&mut self.persisted) as f64);
         self.outputs.take_counters(each);
     }
 }

@@ -171,6 +171,10 @@ impl SoftwareLog {
             match op {
                 Op::TxBegin => {
                     tx.inside = true;
+                    // Here, and not behind its reads: a transaction's time begins at the same point
+                    // under every scheme.
+                    out.op(lane, Op::Compute(BEGIN_INSTRUCTIONS));
+                    out.op(lane, Op::TxBegin);
                 }
                 Op::Store { at, bytes } if tx.inside => {
                     store(tx, at, bytes, initial, &mut memory);
@@ -202,8 +206,6 @@ impl SoftwareLog {
         if needed > self.lines {
             return Err(LogTooSmall { words: tx.words.len(), needed, lines: self.lines });
         }
-        out.op(lane, Op::Compute(BEGIN_INSTRUCTIONS));
-        out.op(lane, Op::TxBegin);
         let ops = std::mem::take(&mut tx.ops);
         if tx.words.is_empty() {
             ops.iter().for_each(|(lane, op)| out.op(lane, op));

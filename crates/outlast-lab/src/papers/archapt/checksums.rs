@@ -38,7 +38,7 @@ use rand_chacha::ChaCha8Rng;
 use self::objects::{Group, Layout, Objects};
 use super::Task;
 use crate::native::{NativeError, PoolDirectory, Setup};
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Progress, as_part};
 use crate::record::{Kind, Metric, Record};
 use crate::stats::Spread;
 
@@ -120,6 +120,9 @@ pub const ONE_MATRIX: &str = "one full matrix";
 /// The same with seven objects of a line each.
 pub const SEVEN_OBJECTS: &str = "7 objects of one line";
 
+/// What [`measure`] tells while it goes on.
+pub(super) const STAGE: &str = "checksums beside flushes";
+
 /// All sizes, on the bare mapping and with writes slowed down.
 ///
 /// # Errors
@@ -134,8 +137,12 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Na
     let mut records = one_matrix();
     let latencies = [0, task.write_latency_ns];
     let distinct = if task.write_latency_ns == 0 { 1 } else { 2 };
+    let parts = (SIZES.len() * distinct) as u64;
+    let mut number = 0;
     for bytes in SIZES {
         for &line_ns in &latencies[..distinct] {
+            let mut listen = as_part(STAGE, (number, parts), listen);
+            number += 1;
             let lines = bytes as usize / LINE_BYTES;
             let amount = &task.amount;
             let objects = amount.objects.min(amount.object_bytes / bytes);

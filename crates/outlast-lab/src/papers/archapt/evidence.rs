@@ -1,6 +1,6 @@
 //! What was measured, as the verdicts look it up.
 
-use super::{Task, reuse};
+use super::{CACHE_BYTES, Task, reuse};
 use crate::record::{Kind, Metric, Record};
 
 /// The records of one run.
@@ -11,6 +11,8 @@ pub(super) struct Evidence<'r> {
     pub threads: u32,
     /// What was added to each line written in the slower one.
     pub write_latency_ns: u64,
+    /// By what the emulated cache is smaller than the paper's.
+    pub cache_divisor: f64,
 }
 
 /// Which memory a native run was on.
@@ -25,7 +27,8 @@ pub(super) enum Memory {
 impl<'r> Evidence<'r> {
     pub fn new(task: &Task, records: &'r [Record]) -> Self {
         let (threads, write_latency_ns) = (task.judged_threads(), task.write_latency_ns);
-        Self { records, threads, write_latency_ns }
+        let cache_divisor = CACHE_BYTES as f64 / task.amount.cache_bytes as f64;
+        Self { records, threads, write_latency_ns, cache_divisor }
     }
 
     /// A native value by workload and scheme, of the competition that counts.

@@ -160,12 +160,15 @@ fn emulation(name: &str, variant: Variant, task: &Task) -> Emulation {
     }
 }
 
+/// What [`measure`] tells while it goes on.
+pub(super) const STAGE: &str = "flushes on an emulated cache";
+
 /// Flushes per transaction and dirtiness under each scheme, and the reductions.
 ///
 /// # Errors
 /// What could not be run.
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, EmulationError> {
-    let stage = "flushes on an emulated cache";
+    let stage = STAGE;
     let variants = Variant::all(task, listen);
     let is_asked_for = |name: &&str| task.counted_on.is_empty() || task.counted_on.contains(name);
     let names: Vec<&str> = STORING.into_iter().filter(is_asked_for).collect();

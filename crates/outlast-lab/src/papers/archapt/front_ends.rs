@@ -54,12 +54,15 @@ pub enum FrontEndError {
     Sqlite(#[from] sqlite::BenchError),
 }
 
+/// What [`measure`] tells while it goes on.
+pub(super) const STAGE: &str = "front ends";
+
 /// Measures both; SQLite is left out, with a note, where the system has none.
 ///
 /// # Errors
 /// [`FrontEndError`].
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, FrontEndError> {
-    let stage = "front ends";
+    let stage = STAGE;
     let total = (REDIS.len() + SQLITE.len()) as u64;
     let mut records = Vec::new();
     let turn = (task.amount.latency_transactions / 10).max(5) as usize;

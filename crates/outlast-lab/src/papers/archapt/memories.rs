@@ -29,6 +29,9 @@ const LANE_BYTES: u64 = 256 << 10;
 /// Each needs memory for its pool, and for what it recorded.
 const AT_ONCE_MAX: usize = 4;
 
+/// What [`measure`] tells while it goes on.
+pub(super) const STAGE: &str = "memories that are slow to write, on the timed machine";
+
 /// Throughput and latency of each workload under each scheme with each memory, and what is gained
 /// over undo logging.
 ///
@@ -40,7 +43,7 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Re
         .iter()
         .flat_map(|name| schemes.iter().map(move |scheme| (*name, *scheme)))
         .collect();
-    let stage = "memories that are slow to write, on the timed machine";
+    let stage = STAGE;
     let run = |(name, scheme): &(&'static str, Scheme)| measure_one(task, name, *scheme);
     let measured = in_parallel(&all, AT_ONCE_MAX, stage, listen, run)?;
     let mut records = Vec::new();

@@ -29,6 +29,7 @@ mod judge;
 pub mod memories;
 mod ours;
 pub mod reuse;
+mod stages;
 pub mod table4;
 pub mod timing;
 mod views;
@@ -48,7 +49,7 @@ use super::view::View;
 use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Phase, Progress};
 
 /// "Archapt": architecture-aware transactions.
 pub struct Archapt;
@@ -141,6 +142,10 @@ fn table4_of(request: &Request, parts: &[Part]) -> Result<Option<table4::Plan>, 
 impl Run for Task {
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
         Ok(run(self, listen)?)
+    }
+
+    fn stages(&self) -> Vec<Phase> {
+        stages::of(self)
     }
 
     fn panics_are_results(&self) -> bool {
@@ -338,7 +343,10 @@ impl Task {
             threads: vec![1, 2],
             write_latency_ns: WRITE_LATENCY_NS,
             directory: crate::native::default_directory(),
-            amount: Amount::of(size),
+            amount: match size {
+                Size::Quick if parts.len() == Part::ALL.len() => Amount::of_all_parts(),
+                size => Amount::of(size),
+            },
             counted: Vec::new(),
             counted_on: Vec::new(),
             table4: None,
@@ -479,6 +487,22 @@ impl Amount {
             lane_bytes: quick.lane_bytes / 16,
             cache_bytes: quick.cache_bytes / 16,
             ..quick
+        }
+    }
+
+    /// What all parts together can afford at the quick scale, to end within six minutes: twice the
+    /// transactions of [`at_a_glance`](Self::at_a_glance), and fewer of those that are timed. A part that
+    /// is asked for by name has more.
+    pub fn of_all_parts() -> Self {
+        Self {
+            warm_up: 8_000,
+            transactions: 8_000,
+            simulated: 400,
+            simulated_keys: 10_000,
+            rounds: 3,
+            turn_ms: 20,
+            latency_transactions: 4_000,
+            ..Self::at_a_glance()
         }
     }
 

@@ -27,6 +27,9 @@ use crate::record::{Kind, Metric, Record};
 pub const CLASSES: [(&str, u32, u32); 5] =
     [("1", 1, 1), ("2", 2, 2), ("3-4", 3, 4), ("5-9", 5, 9), ("10 or more", 10, u32::MAX)];
 
+/// What [`measure`] tells while it goes on.
+pub(super) const STAGE: &str = "uses of blocks";
+
 /// The distribution of uses on every workload.
 ///
 /// # Errors
@@ -40,7 +43,7 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Em
         let scale = task.counted_scale(workload, transactions);
         Count { workload, scale, transactions, seed: task.seed }
     });
-    let records = in_parallel(&counts, AT_ONCE_MAX, "uses of blocks", listen, Count::records)?;
+    let records = in_parallel(&counts, AT_ONCE_MAX, STAGE, listen, Count::records)?;
     Ok(records.into_iter().flatten().collect())
 }
 

@@ -92,7 +92,6 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
         "archapt.fig10.dirtiness.gain",
         "archapt.order.coalescing.sqlite",
         "archapt.memory.footprint",
-        "archapt.block.size",
     ] {
         judged(id);
     }

@@ -12,7 +12,7 @@ use outlast::Scheme;
 
 use super::{Part, SCHEMES, Task, WORKLOADS, available, workload};
 use crate::native::{self, Contender, NativeError, Own, Setup, Usage};
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Progress, as_part};
 use crate::record::{Kind, Metric, Record};
 
 /// What a transaction takes beyond that of `none` has to be more than this share of it, or its
@@ -21,6 +21,10 @@ const COST_SHARE_MIN: f64 = 0.03;
 
 /// What `redo-archapt` is called where no data has to be flushed.
 pub(super) const UNSWEPT: &str = "redo-archapt-unswept";
+
+/// What [`measure`] and [`flush_kinds`] tell while they go on.
+pub(super) const STAGE: &str = "competitions on this machine";
+pub(super) const FLUSH_KINDS: &str = "clwb beside clflushopt";
 
 /// Runs the competitions and derives losses, gains and shares.
 ///
@@ -33,13 +37,19 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Na
     let fewest = task.threads.iter().copied().min();
     let mut records = Vec::new();
     let all = task.wants(&[Part::Fig1, Part::Fig7, Part::Fig8]);
-    for &threads in task.threads.iter().filter(|threads| all || Some(**threads) == fewest) {
+    let threads = task.threads.iter().copied();
+    let threads: Vec<u32> = threads.filter(|threads| all || Some(*threads) == fewest).collect();
+    let mut setups: Vec<Setup> = Vec::new();
+    for threads in threads {
         let parts = task.wants(&[Part::Fig2]) && Some(threads) == fewest;
-        records.extend(run(&setup(task, &schemes, threads, 0, parts), listen)?);
+        setups.push(setup(task, &schemes, threads, 0, parts));
     }
     if compares && task.write_latency_ns > 0 {
         let (threads, ns) = (task.judged_threads(), task.write_latency_ns);
-        records.extend(run(&setup(task, &schemes, threads, ns, false), listen)?);
+        setups.push(setup(task, &schemes, threads, ns, false));
+    }
+    for (number, setup) in (0..).zip(&setups) {
+        records.extend(run(setup, &mut as_part(STAGE, (number, setups.len() as u64), listen))?);
     }
     let derived = derived(&records);
     records.extend(derived);
@@ -52,7 +62,8 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Na
 /// [`NativeError`].
 pub fn flush_kinds(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
     let schemes = available(&["undo", "redo", "undo-archapt", "redo-archapt"], listen);
-    native::run_flush_kinds(&setup(task, &schemes, 1, 0, false), listen)
+    let mut tell = as_part(FLUSH_KINDS, (0, 1), listen);
+    native::run_flush_kinds(&setup(task, &schemes, 1, 0, false), &mut tell)
 }
 
 fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {

@@ -38,7 +38,7 @@ use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
 use crate::parallel::in_parallel;
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Phase, Progress};
 use crate::record::Record;
 use crate::simulated::{Measured, measure, scheme_records};
 
@@ -88,7 +88,32 @@ impl Run for Task {
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
         Ok(Outcome { records: run(self, listen)?, ..Outcome::default() })
     }
+
+    /// The quick scale took 5 min 32 s of processor time.
+    fn stages(&self) -> Vec<Phase> {
+        let scale = self.transactions as f64 / 8_000.0;
+        let of = |parts: &[Part], stage, seconds: f64| {
+            self.wants(parts).then_some((stage, seconds * scale))
+        };
+        let figures = [Part::Fig6, Part::Fig7, Part::Assumptions, Part::Energy];
+        let swept = [Part::Ait, Part::Size, Part::Latency, Part::Granularity];
+        [
+            of(&figures, WORKS_STAGE, 60.0),
+            of(&[Part::Assumptions], ASSUMPTIONS_STAGE, 60.0),
+            of(&swept, SWEEPS_STAGE, 40.0),
+            of(&[Part::Wear], WEAR_STAGE, 10.0),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
+
+/// What [`run`] tells while it goes on.
+const WORKS_STAGE: &str = "works under schemes";
+const ASSUMPTIONS_STAGE: &str = "assumptions";
+const SWEEPS_STAGE: &str = "sweeps";
+const WEAR_STAGE: &str = "wear";
 
 /// The schemes of the figures, the bound first.
 const SCHEMES: [&str; 6] = ["non-pers", "redu", "ssp", "ehou-eager", "ehou-lazy", "ehou"];
@@ -344,9 +369,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     if on_all || task.wants(&[Part::Energy]) {
         let works = if on_all { &WORKS[..] } else { &WORKS[2..3] };
         let run = |work: &(&'static str, u64)| under_all(task, &machine, *work);
-        for (rows, more, left_out) in
-            in_parallel(works, usize::MAX, "works under schemes", listen, run)?
-        {
+        for (rows, more, left_out) in in_parallel(works, usize::MAX, WORKS_STAGE, listen, run)? {
             left_out.iter().for_each(|why| listen(Progress::Note(why)));
             findings.rows.extend(rows);
             records.extend(more);

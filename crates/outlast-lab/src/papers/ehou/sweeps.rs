@@ -105,7 +105,7 @@ pub(super) fn run(
         }
     }
     let works: Vec<Recorded> = works.iter().map(Plan::record).collect::<Result<_, _>>()?;
-    let results = in_parallel(&jobs, usize::MAX, "sweeps", listen, |job| {
+    let results = in_parallel(&jobs, usize::MAX, super::SWEEPS_STAGE, listen, |job| {
         one(job, &works[job.work])
             .map_err(|error| format!("{} {} under {}: {error}", job.metric, job.value, job.scheme))
     })?;
@@ -155,7 +155,7 @@ fn wear(
         };
         Ok(vec![record(WEAR_METRICS[0], wear.max as f64), record(WEAR_METRICS[1], wear.gini)])
     };
-    let all = in_parallel(&super::SCHEMES[1..], usize::MAX, "wear", listen, run)?;
+    let all = in_parallel(&super::SCHEMES[1..], usize::MAX, super::WEAR_STAGE, listen, run)?;
     Ok(all.into_iter().flatten().collect())
 }
 

@@ -6,7 +6,7 @@
 //! circular one, as the paper's is, is noted beside.
 
 use super::views::{self, better, group, row, unsafe_base};
-use super::{Findings, HWL, LOG_BUFFER, LOG_SLOTS, MICRO, Row, Task, log_rate};
+use super::{Findings, HWL, LOG_SLOTS, MICRO, Row, Task, log_rate};
 use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::Record;
 use outlast_sim::timed::Lost;
@@ -107,6 +107,31 @@ fn reasons(groups: &[Vec<&Row>]) -> String {
     )
 }
 
+/// How `fwb` stands where a record holds words of one line alone, which is the paper's reading, beside
+/// records of any two words.
+fn one_line(groups: &[Vec<&Row>], findings: &Findings) -> Option<String> {
+    let of = |group: &[&Row]| {
+        let is_it = |row: &&Row| row.bench == group[0].bench && row.threads == group[0].threads;
+        findings.one_line.iter().find(is_it)
+    };
+    let mean = |values: &[f64]| Found::mean(values).map(|found| found.value);
+    let any = mean(&over(groups, |group| Some(views::logged(&row(group, "fwb")?.measured))))?;
+    let one = mean(&over(groups, |group| Some(views::logged(&of(group)?.measured))))?;
+    let gain = geometric(&over(groups, |group| {
+        Some(throughput(of(group)?) / throughput(better(group, SOFTWARE)?))
+    }))?;
+    let saved = geometric(&over(groups, |group| {
+        Some(views::logged(&row(group, "fwb")?.measured) / views::logged(&of(group)?.measured))
+    }))?;
+    let (least, most) = saved.span.unwrap_or((saved.value, saved.value));
+    Some(format!(
+        "log lines a transaction {any:.2}, two words of any lines to a record; with words of one line \
+         alone, which is the paper's reading, {one:.2}, and fwb is {:.2} x the better software logging; \
+         the first over the second {least:.2} to {most:.2}",
+        gain.value
+    ))
+}
+
 fn judgement(claim: &Claim, task: &Task, findings: &Findings) -> Judgement {
     let id = claim.id.strip_prefix("hwl.").unwrap_or(claim.id);
     match claim.part {
@@ -115,7 +140,6 @@ fn judgement(claim: &Claim, task: &Task, findings: &Findings) -> Judgement {
         "fig8" => energy(id, findings),
         "fig10" => whisper(id, findings),
         "fig11" => sensitivity(id, task, findings),
-        "table1" => hardware(id),
         part => Judgement::NotTestable(format!("nothing measures {id} of {part}")),
     }
 }
@@ -126,7 +150,8 @@ fn speed(id: &str, findings: &Findings) -> Judgement {
     let gains = |groups: &[Vec<&Row>]| over(groups, |g| gain(g, "fwb", SOFTWARE));
     let mean_gain = |threads| {
         let groups = with(threads);
-        geometric(&gains(&groups)).map(|found| found.noting(&reasons(&groups)))
+        let found = geometric(&gains(&groups))?.noting(&reasons(&groups));
+        Some(found.noting(&one_line(&groups, findings)?))
     };
     match id {
         "fwb.throughput.1t" => compared(mean_gain(1), Rule::AtLeast),
@@ -355,27 +380,6 @@ fn sensitivity(id: &str, task: &Task, findings: &Findings) -> Judgement {
             });
             compared(found, Rule::AtMost)
         }
-        _ => unknown(id),
-    }
-}
-
-/// Table I, from the mechanism as it is here.
-fn hardware(id: &str) -> Judgement {
-    const LINES: f64 = (8 << 20) as f64 / 64.0 + 4.0 * (32 << 10) as f64 / 64.0;
-    match id {
-        "table1.txid" => {
-            let note = "one register of 8 bits for each core; 256 transactions run at a time";
-            Judgement::Compared(Found::of(1.0).noting(note), Rule::AtMost)
-        }
-        "table1.head" | "table1.tail" => Judgement::Compared(Found::of(8.0), Rule::AtMost),
-        "table1.logbuf" => {
-            let bytes = (LOG_BUFFER * 64) as f64;
-            Judgement::Compared(Found::of(bytes).noting("15 slots of 64 bytes"), Rule::AtMost)
-        }
-        "table1.fwb" => Judgement::Contradictory(
-            Some(Found::of(LINES / 8.0)),
-            "768 bytes are one bit for 6,144 lines; the caches of Table II have 133,120 (HWL-13)",
-        ),
         _ => unknown(id),
     }
 }

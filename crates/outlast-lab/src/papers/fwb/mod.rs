@@ -34,7 +34,7 @@ use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
 use crate::parallel::in_parallel;
-use crate::progress::Listener;
+use crate::progress::{Listener, Phase};
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::{Measured, measure, scheme_records};
 use outlast_workloads::Workload;
@@ -87,7 +87,29 @@ impl Run for Task {
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
         Ok(Outcome { records: run(self, listen)?, ..Outcome::default() })
     }
+
+    fn stages(&self) -> Vec<Phase> {
+        let plans = self.plans().len() as f64;
+        let runs = plans * (SCHEMES.len() + 1) as f64 * self.transactions as f64 * 2.0;
+        let mut stages = Vec::new();
+        if plans > 0.0 {
+            stages.push((PROGRAMS_STAGE, runs / TRANSACTIONS_S));
+        }
+        if self.wants(&[Part::Fig11]) {
+            let points = (POINTS * SEEDS * self.transactions * 2) as f64;
+            stages.push((SENSITIVITIES_STAGE, points / TRANSACTIONS_S));
+        }
+        stages
+    }
 }
+
+/// What [`run`] tells while it goes on.
+const PROGRAMS_STAGE: &str = "programs under schemes";
+const SENSITIVITIES_STAGE: &str = "sensitivities";
+/// Transactions that two processors simulate in a second, about: a report's 450,000 took 10 s.
+const TRANSACTIONS_S: f64 = 45_000.0;
+/// Points of the sensitivities.
+const POINTS: u64 = 27;
 
 /// What claims of the paper are filed under.
 pub const HWL: &str = "hwl";
@@ -146,11 +168,14 @@ struct Log {
     buffer: u64,
     scan_period: u64,
     forces: bool,
+    /// Whether a record holds words of one line alone, as the paper's sizes suggest.
+    one_line: bool,
 }
 
 impl Log {
     fn options(self) -> Options {
         Options::default()
+            .with("one_line", self.one_line.into())
             .with("log_slots", self.slots)
             .with("log_buffer", self.buffer)
             .with("scan_period", self.scan_period)
@@ -248,6 +273,23 @@ impl Task {
         parts.iter().any(|part| self.parts.contains(part))
     }
 
+    /// Programs that run, each with a number of threads.
+    fn plans(&self) -> Vec<(&'static str, u16)> {
+        let mut plans = Vec::new();
+        if self.wants(&[Part::Fig6, Part::Fig7, Part::Fig8, Part::Fig9]) {
+            for name in MICRO {
+                let strings = name.ends_with("-string");
+                plans.extend(self.threads[usize::from(strings)].iter().map(|n| (name, *n)));
+            }
+        }
+        if self.wants(&[Part::Fig10]) {
+            for name in WHISPER {
+                plans.extend(self.threads[2].iter().map(|n| (name, *n)));
+            }
+        }
+        plans
+    }
+
     /// The paper's machine, with a last level divided as everything is.
     fn machine(&self) -> Result<MachineConfig, Box<dyn std::error::Error>> {
         let mut machine = MachineConfig::named("hwl")?;
@@ -288,6 +330,7 @@ impl Task {
             buffer: LOG_BUFFER as u64,
             scan_period: SCAN_PERIOD / self.divisor,
             forces: true,
+            one_line: false,
         }
     }
 }
@@ -327,6 +370,8 @@ const SEEDS: u64 = 4;
 #[derive(Clone, Debug, Default)]
 struct Findings {
     rows: Vec<Row>,
+    /// `fwb` with records of one line each.
+    one_line: Vec<Row>,
     points: Vec<Point>,
     /// Torn and lost images where only the size of the log buffer keeps order, and how many.
     by_latency: Option<(u64, u64)>,
@@ -343,42 +388,42 @@ pub fn run(
     let machine = task.machine()?;
     let mut findings = Findings::default();
     let mut records = Vec::new();
-    let micro = [Part::Fig6, Part::Fig7, Part::Fig8, Part::Fig9];
-    let mut plans = Vec::new();
-    if task.wants(&micro) {
-        for name in MICRO {
-            let strings = name.ends_with("-string");
-            plans.extend(task.threads[usize::from(strings)].iter().map(|n| (name, *n)));
-        }
-    }
-    if task.wants(&[Part::Fig10]) {
-        for name in WHISPER {
-            plans.extend(task.threads[2].iter().map(|n| (name, *n)));
-        }
-    }
-    let stage = "programs under schemes";
-    let measured = in_parallel(&plans, usize::MAX, stage, listen, |(name, threads)| {
+    let plans = task.plans();
+    let measured = in_parallel(&plans, usize::MAX, PROGRAMS_STAGE, listen, |(name, threads)| {
         let work = task.plan(name, *threads).record().map_err(|error| error.to_string())?;
-        let options = task.log(&work).options();
+        let log = task.log(&work);
+        let options = log.options();
         let mut rows = Vec::new();
         let mut records = Vec::new();
+        let row = |measured: Measured| {
+            let energy = crate::simulated::memory_energy(&machine, &measured.stats);
+            Row { bench: name, threads: *threads, measured, energy }
+        };
         for scheme in
             SCHEMES.map(|name| name.parse::<MachineScheme>().expect("a scheme of the table"))
         {
             let measured = measure(&machine, scheme, &work, &options)
                 .map_err(|error| format!("{name} under {scheme}: {error}"))?;
             records.extend(scheme_records(&machine, &work, &measured));
-            let energy = crate::simulated::memory_energy(&machine, &measured.stats);
-            rows.push(Row { bench: name, threads: *threads, measured, energy });
+            rows.push(row(measured));
         }
-        Ok::<_, String>((rows, records))
+        let options = Log { one_line: true, ..log }.options();
+        let fwb = "fwb".parse::<MachineScheme>().expect("a scheme of the table");
+        let one_line = measure(&machine, fwb, &work, &options)
+            .map_err(|error| format!("{name} under {fwb}: {error}"))?;
+        records.extend(views::log_lines(&rows, &one_line, name));
+        Ok::<_, String>((rows, row(one_line), records))
     })?;
-    for (rows, more) in measured {
+    for (rows, one_line, more) in measured {
         findings.rows.extend(rows);
+        findings.one_line.push(one_line);
         records.extend(more);
     }
     if task.wants(&[Part::Fig11]) {
         sensitivities(task, &machine, &mut findings, &mut records, listen)?;
+    }
+    if task.wants(&[Part::Table1]) {
+        records.extend(views::hardware());
     }
     for record in &mut records {
         record.paper = Some(HWL.to_owned());
@@ -429,7 +474,7 @@ fn sensitivities(
     free.set_option("caches.scan_tags", "0")?;
     jobs.push((views::FREE_TAGS, 0.0, usual, &free));
     jobs.push((views::NO_EARLY, 0.0, Log { slots: 1 << 22, ..usual }, machine));
-    let points = in_parallel(&jobs, usize::MAX, "sensitivities", listen, |job| {
+    let points = in_parallel(&jobs, usize::MAX, SENSITIVITIES_STAGE, listen, |job| {
         let (what, value, options, machine) = job;
         let (mut logs, mut log_rate_max) = (0.0, 0.0);
         for work in &works {
@@ -498,15 +543,37 @@ mod tests {
             let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();
             assert!(!silent, "{}", claim.metric);
         }
+        // Both readings of what a record holds stand beside the claim.
+        let speed = claims.iter().find(|claim| claim.metric == "hwl.fwb.throughput.1t").unwrap();
+        let reason = speed.reason.as_deref().unwrap();
+        assert!(reason.contains("with words of one line alone"), "{reason}");
+        let lines = |class: &str| -> f64 {
+            let of_class =
+                |r: &&Record| r.is(views::LOG_LINES) && r.class.as_deref() == Some(class);
+            let scattered = |r: &&Record| r.workload == "rbtree-toggle";
+            let found = records.iter().filter(of_class).filter(scattered);
+            found.filter_map(|record| record.value).sum()
+        };
+        let (any, one) = (lines("any lines"), lines("one line"));
+        assert!(any > 0.0 && one > 1.2 * any, "{any} {one}");
         let again = run(&[Part::Fig10]);
         let mut measured = again.iter().filter(|record| record.kind != Kind::Claim);
         assert!(measured.clone().count() > 20 && measured.all(|record| records.contains(record)));
     }
 
     #[test]
+    fn every_part_announces_its_time() {
+        let sum = |parts: &[Part]| {
+            Task::new(parts, Size::Quick, 1).stages().iter().map(|stage| stage.1).sum::<f64>()
+        };
+        assert!(sum(&Part::ALL) <= 360.0, "{}", sum(&Part::ALL));
+        assert!(sum(&[Part::Fig11]) > 0.0 && sum(&[Part::Table1]) == 0.0);
+    }
+
+    #[test]
     fn a_figure_alone_judges_its_own_claims() {
         let records = run(&tiny(&[Part::Table1]), &mut |_| ()).unwrap();
-        assert!(records.iter().all(|record| record.metric.starts_with("hwl.table1.")));
+        assert!(records.iter().all(|record| record.is(views::HARDWARE)), "it claims no result");
         assert_eq!(records.len(), 5);
         let request = Request { figures: vec!["12".to_owned()], ..Request::new(Size::Quick, 1) };
         let refused = request.parts("fwb", &Part::ALL, Part::name).unwrap_err();

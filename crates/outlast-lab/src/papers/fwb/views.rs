@@ -1,8 +1,10 @@
 //! What is shown of the figures, and what is derived for that.
 
-use super::{Findings, HWL, Row};
-use crate::papers::view::{Drawing, View, view};
+use super::{Findings, HWL, LOG_BUFFER, Row};
+use crate::papers::view::{Columns, Drawing, View, view};
 use crate::record::{Kind, Metric, Record};
+use crate::simulated::Measured;
+use outlast_sim::Cause;
 
 /// Throughput by entries of the log buffer.
 pub const BUFFER: &str = "throughput_by_log_buffer";
@@ -29,6 +31,11 @@ pub const IPC: Metric = Metric { name: "ipc_unsafe_base", unit: "x" };
 pub const WRITES: Metric = Metric { name: "writes_unsafe_base", unit: "x" };
 /// Energy of the memory over that of `non-pers`.
 pub const ENERGY: Metric = Metric { name: "memory_energy_non_pers", unit: "x" };
+
+/// Lines written to the log a transaction, by what a record holds.
+pub const LOG_LINES: Metric = Metric { name: "log_lines_tx", unit: "lines/tx" };
+/// What the mechanism takes in the processor and the controller: Table I.
+pub const HARDWARE: Metric = Metric { name: "table1_bytes", unit: "B" };
 
 /// Whether a record is of the WHISPER-like set.
 fn is_whisper(record: &Record) -> bool {
@@ -59,6 +66,12 @@ pub(super) const ALL: &[View] = &[
     bars("fig7", "Figure 7: IPC over unsafe-base", IPC),
     bars("fig8", "Figure 8: dynamic energy of the memory over non-pers", ENERGY),
     bars("fig9", "Figure 9: writes to memory over unsafe-base", WRITES),
+    bars("fig9", "Lines of fwb's log a transaction, by what a record holds", LOG_LINES)
+        .by(Columns::Classes)
+        .saying(
+            "Words of any lines share a record here; the paper's sizes suggest those of one line.",
+        ),
+    bars("table1", "Table I: hardware of the mechanism", HARDWARE),
     bars("fig10", "Figure 10: throughput over unsafe-base, WHISPER-like set", SPEEDUP)
         .only(is_whisper),
     over(
@@ -123,4 +136,36 @@ pub(super) fn relative(findings: &Findings) -> Vec<Record> {
         }
     }
     records
+}
+
+/// Lines that a run wrote to its log, a transaction.
+pub(super) fn logged(measured: &Measured) -> f64 {
+    measured.stats.writes.of(Cause::Logged) as f64 / measured.transactions
+}
+
+/// Lines of the log under both readings of what a record holds.
+pub(super) fn log_lines(rows: &[Row], one_line: &Measured, bench: &str) -> Vec<Record> {
+    let fwb = rows.iter().find(|row| row.measured.scheme == one_line.scheme);
+    let threads = fwb.map_or(0, |row| row.threads);
+    let both = [("any lines", fwb.map(|row| &row.measured)), ("one line", Some(one_line))];
+    let record = |(class, measured): (&str, Option<&Measured>)| {
+        let scheme = one_line.scheme.name();
+        let lines = Record::new(Kind::Sim, bench, scheme, LOG_LINES, logged(measured?));
+        Some(lines.class(class).threads(threads.into()))
+    };
+    both.into_iter().filter_map(record).collect()
+}
+
+/// Table I from the mechanism as it is here: an ID of 8 bits, two pointers, a buffer of records and a bit
+/// for each line of the caches of Table II. The paper's 768 bytes are a bit for 6,144 lines (HWL-13).
+pub(super) fn hardware() -> Vec<Record> {
+    const LINES: f64 = (8 << 20) as f64 / 64.0 + 4.0 * (32 << 10) as f64 / 64.0;
+    let parts = [
+        ("transaction ID register", 1.0),
+        ("log head pointer register", 8.0),
+        ("log tail pointer register", 8.0),
+        ("log buffer", (LOG_BUFFER * 64) as f64),
+        ("fwb tag bits", LINES / 8.0),
+    ];
+    parts.map(|(part, bytes)| Record::new(Kind::Sim, part, "fwb", HARDWARE, bytes)).into()
 }

@@ -81,6 +81,9 @@ fn programs(task: &Task) -> &'static [&'static str] {
 /// What was measured under each assumption, by its name; and records of all, those as taken too.
 type Assumed = (Vec<(&'static str, Findings)>, Vec<Record>);
 
+/// What [`run`] tells while it goes on.
+pub(super) const STAGE: &str = "assumptions";
+
 /// Measures some programs under each assumption; `taken` is what was measured without any.
 ///
 /// # Errors
@@ -92,11 +95,14 @@ pub(super) fn run(
     listen: &mut Listener<'_>,
 ) -> Result<Assumed, Box<dyn Error>> {
     let jobs = jobs(task, works);
-    let rows = in_parallel(&jobs, usize::MAX, "assumptions", listen, |(assumption, job)| {
+    let rows = in_parallel(&jobs, usize::MAX, STAGE, listen, |(assumption, job)| {
         under(task, works, assumption, job).map_err(|error| format!("{}: {error}", assumption.name))
     })?;
     let empty = |assumption: &Assumption| {
-        (assumption.name, Findings { divisor: task.divisor, ..Findings::default() })
+        (
+            assumption.name,
+            Findings { divisor: task.divisor, epochs: task.single.1, ..Findings::default() },
+        )
     };
     let mut found: Vec<(&'static str, Findings)> = ASSUMPTIONS.iter().map(empty).collect();
     for ((assumption, _), row) in jobs.iter().zip(rows) {
@@ -112,6 +118,7 @@ pub(super) fn run(
     let same = Findings {
         rows: taken.rows.iter().filter(is_one).cloned().collect(),
         divisor: task.divisor,
+        epochs: task.single.1,
         ..Findings::default()
     };
     let all = std::iter::once(("as taken", &same));

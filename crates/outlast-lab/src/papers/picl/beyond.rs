@@ -53,13 +53,13 @@ pub(super) fn run(
     }
     if task.wants(&[Part::Compression]) {
         let run = |work: &&Chosen| compression(task, works, work);
-        records.extend(in_parallel(&programs, usize::MAX, "compression", listen, run)?.concat());
+        records.extend(in_parallel(&programs, usize::MAX, COMPRESSION, listen, run)?.concat());
     }
     if task.wants(&[Part::Wear]) {
         let jobs: Vec<(&Chosen, &str)> =
             programs.iter().flat_map(|work| SCHEMES.map(|scheme| (*work, scheme))).collect();
         let run = |(work, scheme): &(&Chosen, &'static str)| wear(task, works, work, scheme);
-        records.extend(in_parallel(&jobs, usize::MAX, "wear", listen, run)?.concat());
+        records.extend(in_parallel(&jobs, usize::MAX, WEAR_STAGE, listen, run)?.concat());
     }
     Ok((by_epoch, records))
 }
@@ -73,23 +73,29 @@ fn programs(works: &Works) -> Vec<&Chosen> {
     }
 }
 
-/// Instructions that the runs simulate.
-pub(super) fn instructions(task: &Task, works: &Works) -> u64 {
+/// What [`run`] tells while it goes on.
+const LENGTHS: &str = "lengths of epochs";
+const RECOVERIES: &str = "recoveries";
+const COMPRESSION: &str = "compression";
+const WEAR_STAGE: &str = "wear";
+
+/// The stages that a task has, with the instructions that each simulates.
+pub(super) fn stages(
+    task: &Task,
+    works: &Works,
+) -> impl Iterator<Item = (&'static str, u64)> + use<> {
     let programs = programs(works).len() as u64;
-    let mut all = 0;
-    if task.wants(&[Part::Epochs]) {
-        let runs = BY_LENGTH.len() as u64;
-        all += runs * EPOCHS.iter().map(|epoch| counted(task, *epoch)).sum::<u64>();
-        let recovered = EPOCHS.iter().filter(|epoch| **epoch <= RECOVERED_MAX);
-        all += 2 * recovered.map(|epoch| until_crashes(task, *epoch)).sum::<u64>();
-    }
-    if task.wants(&[Part::Compression]) {
-        all += programs * until_crashes(task, EPOCH);
-    }
-    if task.wants(&[Part::Wear]) {
-        all += programs * SCHEMES.len() as u64 * task.window(task.single).1;
-    }
-    all
+    let recovered = EPOCHS.iter().filter(|epoch| **epoch <= RECOVERED_MAX);
+    let lengths = BY_LENGTH.len() as u64;
+    let all = [
+        (Part::Epochs, LENGTHS, lengths * EPOCHS.iter().map(|e| counted(task, *e)).sum::<u64>()),
+        (Part::Epochs, RECOVERIES, 2 * recovered.map(|e| until_crashes(task, *e)).sum::<u64>()),
+        (Part::Compression, COMPRESSION, programs * until_crashes(task, EPOCH)),
+        (Part::Wear, WEAR_STAGE, programs * SCHEMES.len() as u64 * task.window(task.single).1),
+    ];
+    let wanted =
+        all.map(|(part, stage, instructions)| task.wants(&[part]).then_some((stage, instructions)));
+    wanted.into_iter().flatten()
 }
 
 /// Instructions of a run whose epochs' length is varied: two epochs, or as many as single programs have.
@@ -166,7 +172,7 @@ fn lengths(
         let found = length(task, works, work, scheme, set, counted(task, *epoch));
         found.map_err(|error| format!("epochs of {epoch} under {scheme}: {error}"))
     };
-    let rows = in_parallel(&jobs, usize::MAX, "lengths of epochs", listen, run)?;
+    let rows = in_parallel(&jobs, usize::MAX, LENGTHS, listen, run)?;
     let crashes: Vec<(u64, &'static str)> = EPOCHS
         .iter()
         .filter(|epoch| **epoch <= RECOVERED_MAX)
@@ -179,7 +185,7 @@ fn lengths(
     };
     // Whole logs are in the host's memory.
     let most = if task.size == Size::Quick { 2 } else { 1 };
-    let crashed = in_parallel(&crashes, most, "recoveries", listen, run)?;
+    let crashed = in_parallel(&crashes, most, RECOVERIES, listen, run)?;
     let (mut by_epoch, mut records) = (Vec::new(), Vec::new());
     for epoch in EPOCHS {
         let of = |scheme: &str| {

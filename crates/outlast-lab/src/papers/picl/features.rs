@@ -111,12 +111,6 @@ impl Features {
         Ok(features)
     }
 
-    /// A cell, and what told it.
-    pub(super) fn cell(&self, row: &str, scheme: &str) -> Option<(Cell, &str)> {
-        let found = self.cells.iter().find(|cell| cell.0 == row && cell.1 == scheme)?;
-        Some((found.2, &found.3))
-    }
-
     pub(super) fn records(&self) -> Vec<Record> {
         let record = |(row, scheme, cell, why): &(&str, &str, Cell, String)| {
             Record::new(Kind::Sim, row, scheme, FEATURE, cell.number()).config("picl").class(why)

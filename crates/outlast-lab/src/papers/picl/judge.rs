@@ -3,8 +3,6 @@
 //! Means over programs are geometric ones of their times over `ideal`. The paper does not say which it
 //! takes.
 
-use std::error::Error;
-
 use super::measured::{Row, Set};
 use super::views::{mean, prior_means, reduction, row, slowdown, slowdowns, varied_works, works};
 use super::works::{Origin, Works};
@@ -15,46 +13,27 @@ use crate::record::Record;
 const NOT_MEASURED: &str = "this run did not measure it";
 
 /// One record for each claim about the requested parts.
-///
-/// # Errors
-/// When the machine of Table IV cannot be read.
-pub(super) fn judge(
-    task: &Task,
-    there: &Works,
-    findings: &Findings,
-) -> Result<Vec<Record>, Box<dyn Error>> {
+pub(super) fn judge(task: &Task, there: &Works, findings: &Findings) -> Vec<Record> {
     let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
     let claims = CLAIMS.iter().filter(|claim| wanted.iter().any(|part| part == claim.part));
     let why = match &there.missing {
         Some(missing) => format!("{NOT_MEASURED}; {missing}"),
         None => NOT_MEASURED.to_owned(),
     };
-    claims.map(|claim| Ok(judgement(claim, &why, findings)?.record(CARD.id, claim))).collect()
+    claims.map(|claim| judgement(claim, &why, findings).record(CARD.id, claim)).collect()
 }
 
-fn judgement(claim: &Claim, why: &str, findings: &Findings) -> Result<Judgement, Box<dyn Error>> {
+fn judgement(claim: &Claim, why: &str, findings: &Findings) -> Judgement {
     let id = claim.id.trim_start_matches("picl.");
     if id.starts_with("table3.") || id.starts_with("proto.") {
-        return Ok(area::judgement(id, &findings.area));
-    }
-    if let Some(name) = id.strip_prefix("table4.") {
-        let found = Found::of(machine::value(name)?);
-        return Ok(Judgement::Compared(found, Rule::Near(1e-6)));
-    }
-    if let Some(name) = id.strip_prefix("table2.") {
-        return Ok(feature(name, findings));
-    }
-    if let Some(name) = id.strip_prefix("table5.") {
-        let mix = findings.mixes.iter().find(|mix| mix.0 == name);
-        let found = mix.filter(|mix| mix.1 > 0).map(|mix| Found::of(mix.1 as f64));
-        return Ok(compared(found, Rule::Equals, why));
+        return area::judgement(id, &findings.area);
     }
     let (found, rule) = measured(id, findings);
     let found = found.map(|found| found.noting(&elsewhere(claim, findings)));
-    Ok(match (rule, found) {
+    match (rule, found) {
         (Asked::Rule(rule), found) => compared(found, rule, why),
         (Asked::Contradictory(text), found) => Judgement::Contradictory(found, text),
-    })
+    }
 }
 
 fn compared(found: Option<Found>, rule: Rule, why: &str) -> Judgement {
@@ -62,14 +41,6 @@ fn compared(found: Option<Found>, rule: Rule, why: &str) -> Judgement {
         Some(found) => Judgement::Compared(found, rule),
         None => Judgement::NotTestable(why.to_owned()),
     }
-}
-
-fn feature(name: &str, findings: &Findings) -> Judgement {
-    let cell = name.rsplit_once('.').and_then(|(row, scheme)| {
-        let (cell, why) = findings.features.as_ref()?.cell(row, scheme)?;
-        Some(Found::of(cell.number()).noting(why))
-    });
-    compared(cell, Rule::Equals, NOT_MEASURED)
 }
 
 /// What is asked of a value.
@@ -137,7 +108,7 @@ fn measured(id: &str, findings: &Findings) -> (Option<Found>, Asked) {
             };
             let all: Vec<f64> =
                 works(rows, Origin::Program, Set::Taken).iter().filter_map(of).collect();
-            (Found::largest(&all), Rule::MeanWithin)
+            (Found::largest(&all), Rule::Within)
         }
         "order.astar" => {
             let commits =
@@ -152,7 +123,7 @@ fn measured(id: &str, findings: &Findings) -> (Option<Found>, Asked) {
             });
             (found, Rule::Holds)
         }
-        "fig12.extra_iops" => (extra_operations(rows), Rule::MeanWithin),
+        "fig12.extra_iops" => (extra_operations(rows), Rule::Within),
         "order.random_iops.frm" => {
             let random = |scheme: &str| {
                 let of = |work: &&'static str| {
@@ -189,7 +160,7 @@ fn measured(id: &str, findings: &Findings) -> (Option<Found>, Asked) {
         }
         "fig13.log_size" => (logs(findings).map(|all| all.0), Rule::Below),
         "fig13.log_size.heavy" => (logs(findings).map(|all| all.1), Rule::AtMost),
-        "fig14.shadow" => (effective(findings, "shadow"), Rule::MeanWithin),
+        "fig14.shadow" => (effective(findings, "shadow"), Rule::Within),
         "fig14.journaling" => (effective(findings, "journaling"), Rule::Below),
         "fig14.picl_log" => {
             let gigabytes: Vec<f64> = works(rows, Origin::Program, Set::Long)
@@ -344,7 +315,7 @@ fn logs(findings: &Findings) -> Option<(Found, Found)> {
     let mut all: Vec<f64> = works(rows, Origin::Program, Set::Taken)
         .iter()
         .filter_map(|work| row(rows, work, PICL, Set::Taken))
-        .map(|row| row.log_mb(findings.divisor))
+        .map(|row| row.log_mb(findings.divisor) * findings.of_eight_epochs())
         .collect();
     all.sort_by(f64::total_cmp);
     let below = all.iter().filter(|megabytes| **megabytes < 50.0).count();
@@ -397,10 +368,4 @@ fn bandwidth(rows: &[Row]) -> Option<Found> {
     let enough = all.iter().find(|(_, time)| *time <= usual + 0.01)?.0;
     let note = "the smallest of those that ran; time over ideal with the same link";
     Some(Found::of(enough).noting(note).noting(&each.join(", ")))
-}
-
-/// The rows of Table II, for the tests.
-#[cfg(test)]
-pub(super) fn features_of_claims() -> usize {
-    super::features::ROWS.len() * super::features::COLUMNS.len()
 }

@@ -40,8 +40,8 @@ use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
-use crate::progress::{Listener, Progress};
-use crate::record::Record;
+use crate::progress::{Listener, Phase, Progress};
+use crate::record::{Kind, Record};
 use features::Features;
 pub(crate) use machine::PRESET;
 use measured::Row;
@@ -94,6 +94,19 @@ impl Run for Task {
     fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
         Ok(Outcome { records: run(self, listen)?, ..Outcome::default() })
     }
+
+    /// By the instructions that all programs of the suite would take; where some are missing it is less.
+    fn stages(&self) -> Vec<Phase> {
+        let works = Works::all(self);
+        let seconds = |instructions: u64| instructions as f64 / HOST_SPEED as f64 / 2.0;
+        let mut stages = vec![(runs::STAGE, seconds(self.instructions(&works)))];
+        if self.wants(&[Part::Assumptions]) {
+            let all = assumptions::instructions(self, &works);
+            stages.push((assumptions::STAGE, seconds(all)));
+        }
+        stages.extend(beyond::stages(self, &works).map(|(stage, all)| (stage, seconds(all))));
+        stages
+    }
 }
 
 /// The schemes of the figures, the bound first.
@@ -105,6 +118,8 @@ const PRIOR: [&str; 4] = ["journaling", "shadow", "frm", "thynvm"];
 
 /// Instructions of an epoch as published.
 const EPOCH: u64 = 30_000_000;
+/// Epochs whose log figure 13 has.
+const EPOCHS_OF_LOG: u64 = 8;
 /// Those of an epoch that is to be long (figure 14).
 const LONG_EPOCH: u64 = 500_000_000;
 
@@ -239,14 +254,14 @@ pub struct Task {
 impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
-        let (divisor, mixed, mixed_every, swept_mixes, swept_every) = match size {
-            Size::Quick => (32, (4, 2), 3, 1, 8),
-            Size::Full => (1, (5, 8), 1, 8, 1),
+        let (divisor, single, mixed, mixed_every, swept_mixes, swept_every) = match size {
+            Size::Quick => (32, (3, 3), (3, 1), 4, 1, 16),
+            Size::Full => (1, (4, 8), (5, 8), 1, 8, 1),
         };
         Self {
             parts: parts.to_vec(),
             divisor,
-            single: (4, 8),
+            single,
             mixed,
             mixed_every,
             swept_mixes,
@@ -286,13 +301,12 @@ struct Findings {
     rows: Vec<Row>,
     /// By what everything was divided.
     divisor: u64,
-    features: Option<Features>,
+    /// Epochs that count of a single program.
+    epochs: u64,
     /// What the hardware takes, or why that is not known.
     area: Result<Area, String>,
     /// The longest epochs, as milliseconds of the paper's scale, and what they cost, per cent.
     by_epoch: Vec<(f64, f64)>,
-    /// Mixes, with the programs of each that are there.
-    mixes: Vec<(&'static str, usize)>,
     /// The same under other readings, each by its name.
     assumed: Vec<(&'static str, Findings)>,
 }
@@ -302,36 +316,23 @@ impl Default for Findings {
         Self {
             rows: Vec::new(),
             divisor: 0,
-            features: None,
+            epochs: EPOCHS_OF_LOG,
             area: Err(area::NOT_MAPPED.to_owned()),
             by_epoch: Vec::new(),
-            mixes: Vec::new(),
             assumed: Vec::new(),
         }
     }
 }
 
-/// Instructions that a host's processor simulates in a second, about: the mean over schemes and works.
-const HOST_SPEED: u64 = 4_000_000;
-
-/// Seconds that are told of beforehand.
-const MOMENT_S: u64 = 20;
-
-/// Says how long the runs will take, where it is more than a moment.
-fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {
-    let mut all = task.instructions(works) + beyond::instructions(task, works);
-    if task.wants(&[Part::Assumptions]) {
-        all += assumptions::instructions(task, works);
-    }
-    let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    if all > HOST_SPEED * workers * MOMENT_S {
-        listen(Progress::Note(&format!(
-            "runs of {:.1} G instructions in all: about {} minutes on {workers} processors",
-            all as f64 / 1e9,
-            (all / HOST_SPEED / workers).div_ceil(60)
-        )));
+impl Findings {
+    /// What the log of the epochs that counted is multiplied by for that of eight.
+    fn of_eight_epochs(&self) -> f64 {
+        EPOCHS_OF_LOG as f64 / self.epochs as f64
     }
 }
+
+/// Instructions that a host's processor simulates in a second, about: the mean over schemes and works.
+const HOST_SPEED: u64 = 4_500_000;
 
 /// Measures the parts and judges the claims about them.
 ///
@@ -339,20 +340,17 @@ fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {
 /// When a run cannot be made or comes to a stop.
 pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dyn Error>> {
     let works = Works::find(task, listen)?;
-    estimate(task, &works, listen);
     // Synthesis takes minutes on one processor, so it goes on beside the runs.
     let mapping = task.synthesises(Part::Table3).then(|| thread::spawn(area::map));
     let mut findings = Findings {
         rows: runs::run(task, &works, listen)?,
         divisor: task.divisor,
-        mixes: works.mixes.iter().map(|mix| (mix.name, mix.found)).collect(),
+        epochs: task.single.1,
         ..Findings::default()
     };
     let mut records = views::records(task, &findings.rows);
     if task.wants(&[Part::Table2]) {
-        let features = Features::observe()?;
-        records.extend(features.records());
-        findings.features = Some(features);
+        records.extend(Features::observe()?.records());
     }
     if let Some(mapping) = mapping {
         findings.area = mapping.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -368,6 +366,12 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     if task.wants(&[Part::Table4]) {
         records.extend(machine::records()?);
     }
+    if task.wants(&[Part::Table5]) {
+        records.extend(works.mixes.iter().map(|mix| {
+            let found = mix.found as f64;
+            Record::new(Kind::Sim, mix.name, IDEAL, views::MIX_PROGRAMS, found).config("picl")
+        }));
+    }
     if task.wants(&[Part::Assumptions]) {
         let (assumed, more) = assumptions::run(task, &works, &findings, listen)?;
         findings.assumed = assumed;
@@ -379,7 +383,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     for record in &mut records {
         record.paper = Some(CARD.id.to_owned());
     }
-    records.extend(judge::judge(task, &works, &findings)?);
+    records.extend(judge::judge(task, &works, &findings));
     Ok(records)
 }
 

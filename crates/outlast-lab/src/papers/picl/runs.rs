@@ -115,6 +115,9 @@ impl Task {
     }
 }
 
+/// What [`run`] tells while it goes on.
+pub(super) const STAGE: &str = "figures, M instructions";
+
 /// Runs what a task wants.
 ///
 /// # Errors
@@ -125,9 +128,8 @@ pub(super) fn run(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Row>, Box<dyn Error>> {
     let jobs = task.jobs(works);
-    let stage = "figures, M instructions";
     let millions = |job: &Job<'_>| job.instructions().div_ceil(1_000_000);
-    Ok(weighed(&jobs, millions, usize::MAX, stage, listen, |job| one(task, works, job))?)
+    Ok(weighed(&jobs, millions, usize::MAX, STAGE, listen, |job| one(task, works, job))?)
 }
 
 fn one(task: &Task, works: &Works, job: &Job<'_>) -> Result<Row, String> {

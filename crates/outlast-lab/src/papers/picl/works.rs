@@ -144,6 +144,24 @@ impl Works {
         Ok(Self { singles, mixes, mixed, missing, files, opened: Opened::default() })
     }
 
+    /// What there would be if all programs of the suite were there, to reckon with: none is opened.
+    pub(super) fn all(task: &Task) -> Self {
+        let chosen = |name, origin, cores| Chosen { name, origin, cores, programs: Vec::new() };
+        let names = suite::counterparts().map(|(entry, _)| entry.name);
+        let programs = names.filter(|_| task.runs_programs());
+        let mut singles: Vec<Chosen> =
+            programs.map(|name| chosen(name, Origin::Program, 1)).collect();
+        let streams = Pattern::ALL.iter().filter(|row| STREAMS.contains(&row.0)).map(|row| row.1);
+        singles.extend(streams.map(|name| chosen(name, Origin::Synthetic, 1)));
+        singles.push(chosen(HASH, Origin::Synthetic, 1));
+        let mixed = match task.runs_programs() {
+            true => MIXES.iter().map(|mix| chosen(mix.name, Origin::Mix, 8)).collect(),
+            false => vec![chosen("8 x hash", Origin::SyntheticMix, 8)],
+        };
+        let (mixes, files) = (Vec::new(), HashMap::new());
+        Self { singles, mixes, mixed, missing: None, files, opened: Opened::default() }
+    }
+
     /// Programs, one for each core. The second that asks for the same waits until they are open.
     fn open(&self, names: &[&'static str]) -> Result<Arc<RealPrograms>, Box<dyn Error>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,7 +30,8 @@ pub const AIT_PREFIX: &str = "ait.";
 /// Entries of a line of the table.
 pub(crate) const ENTRIES: u64 = 8;
 
-const ON: Key = Key::flag(
+/// Whether a scheme stands on it.
+pub const ON: Key = Key::flag(
     "ait.on",
     false,
     "a scheme stands on address indirection; so it does for any ait.* key",
