@@ -272,6 +272,10 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// # Panics
     /// When the pool has not given out that ticket: no commit would ever reach it.
     pub fn await_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
+        let pool = self.pool();
+        if !pool.medium.is_usable() {
+            return Err(pool.refusal());
+        }
         self.make_physical(ticket)
     }
 
