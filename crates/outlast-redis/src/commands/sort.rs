@@ -120,10 +120,7 @@ fn sorted(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Answer<Vec<Vec<u8>>> {
     if by.is_some_and(|by| !by.contains(&b'*')) {
         if has_order || options.store.is_none() {
             if options.is_descending && has_order {
-                let found = ctx.keys.find(ctx.args.at(1))?;
-                if found.is_some_and(|found| found.kind().type_name() == "zset") {
-                    items.reverse();
-                }
+                items.reverse();
             }
             return Ok(items);
         }

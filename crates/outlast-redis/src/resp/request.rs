@@ -338,8 +338,10 @@ mod tests {
             (b"\"\" ''\n", &[b"", b""]),
             (b"\"\\q\\xZZ\"\n", &[b"qxZZ"]),
         ] {
-            let right = right.iter().map(|word| word.to_vec()).collect();
-            assert_eq!(words(line).unwrap().unwrap(), (right, line.len()));
+            assert_eq!(
+                words(line).unwrap().unwrap(),
+                (right.iter().map(|word| word.to_vec()).collect(), line.len())
+            );
         }
         for line in [&b"set 'a\r\n"[..], b"\"a\"b\n", b"a\"b\n", b"\"\\\"\n"] {
             assert!(words(line).unwrap_err().contains("unbalanced"), "{line:?}");

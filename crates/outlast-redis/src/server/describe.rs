@@ -49,8 +49,10 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         };
         let (first, last, step) = match counted_at(row) {
             Some(at) => {
-                let digits = words.at(at).iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let digits = std::str::from_utf8(&words.at(at)[..digits]).unwrap_or_default();
+                let count = words.at(at);
+                let count = count.strip_prefix(b"+").unwrap_or(count);
+                let digits = count.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = std::str::from_utf8(&count[..digits]).unwrap_or_default();
                 let keys = digits.parse::<i64>().ok().filter(|keys| *keys > 0);
                 let keys = keys.filter(|keys| (0..(words.len() - at) as i64).contains(keys));
                 let Some(keys) = keys else {
