@@ -429,6 +429,35 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }
 
+/// Runs some transactions of what a command asks for, on each machine and under each scheme. Returns how
+/// many runs that were.
+#[cfg(test)]
+pub fn try_small(args: &SimArgs, seed: u64) -> Result<usize, Box<dyn std::error::Error>> {
+    if args.what.as_deref() == Some("machines") || args.plant.as_deref() == Some("list") {
+        return Ok(0);
+    }
+    // Files are examples, machines of one's own as well.
+    let config = if args.config.ends_with(".toml") { DEFAULT_MACHINE } else { &args.config };
+    let task = task(args, seed)?;
+    let scheme = match (&task, &args.scheme[..]) {
+        (Task::Run(_), [scheme]) => scheme.parse()?,
+        _ => MachineScheme::plain(),
+    };
+    let schemes = machine_schemes(&task, scheme);
+    let settings = simulated::settings(config, CoreName::kind(args.core), &args.options, &schemes)?;
+    let Task::Transactions(Transactions { program: Some((plan, schemes)), .. }) = task else {
+        return Ok(0);
+    };
+    let small = Plan { warm_up: 0, transactions: 8, footprint: plan.footprint.min(1 << 18), ..plan };
+    let work = small.record()?;
+    for setting in &settings {
+        for &scheme in &schemes {
+            simulated::measure(&setting.machine, scheme, &work, &setting.options_of(scheme)?)?;
+        }
+    }
+    Ok(settings.len() * schemes.len())
+}
+
 fn runtime_run(
     args: &SimArgs,
     machine: &MachineConfig,

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use outlast_crash::machine::with_cores;
 use outlast_lab::points::{Choice, Points, choose};
 use outlast_lab::record::{Metric, Record};
+use outlast_lab::suite::{Windowed, windowed_table, windows_of};
 use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
 use outlast_schemes::{Image, MachineScheme, Options, Streams, apply, whole_image};
 use outlast_sim::Domain;
@@ -103,17 +104,17 @@ fn guest_with_phases() {
     let mut bytes = vec![0u8; 1 << 15];
     let mut sum = 0u64;
     for round in 0..3u64 {
-        for n in 0..60_000u64 {
+        for n in 0..20_000u64 {
             sum = (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9);
         }
         for at in (0..table.len()).step_by(8) {
             table[at] = table[at].wrapping_add(sum);
         }
-        for n in 0..4_000u64 {
+        for n in 0..2_000u64 {
             let at = (n ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
             sum = sum.wrapping_add(table[at as usize]);
         }
-        for _ in 0..12 {
+        for _ in 0..4 {
             fill(&mut bytes, round as u8);
         }
     }
@@ -231,7 +232,7 @@ fn representative_windows_stand_for_the_whole_run() {
     let whole = pinned(place.path(), "whole.otrace", "guest_with_phases");
     let program = Program::open(&whole).unwrap();
     let out = place.path().join("whole.points");
-    let choice = Choice { interval: 100_000, windows_max: 10, warm_up: 400_000, seed: 1 };
+    let choice = Choice { interval: 40_000, windows_max: 10, warm_up: 40_000, seed: 1 };
     let points = choose(&program, &choice, &out).unwrap();
     assert_eq!(Points::open(&out).unwrap(), points);
     let mut machine = machine("picl");
@@ -270,10 +271,24 @@ fn representative_windows_stand_for_the_whole_run() {
     println!("{text}");
     assert!((3..=10).contains(&points.windows.len()) && 2 * ran < points.instructions, "{text}");
     assert!(off(cpi(&weighted)) < 0.05, "{text}");
-    assert!(off(unweighted) > 3.0 * off(cpi(&weighted)), "{text}");
+    assert!(off(unweighted) > 2.0 * off(cpi(&weighted)), "{text}");
     let name = Metric::INSTRUCTIONS.name;
     let found = value(&weighted, name, None) / value(&exact, name, None);
     assert!((found - 1.0).abs() < 0.1, "{name} {found}: {text}");
+}
+
+/// Not a test by itself: prints the table of the traces that a variable names.
+#[test]
+#[ignore = "OUTLAST_WINDOWED names traces, with commas between them"]
+fn windows_of_given_traces() {
+    let Ok(traces) = std::env::var("OUTLAST_WINDOWED") else { return };
+    let of = |path: &str| {
+        let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        windows_of(&name, Path::new(path), &mut |_| {}).unwrap()
+    };
+    let all: Vec<_> = traces.split(',').map(of).collect();
+    println!("{}", windowed_table(&all));
+    assert!(all.iter().all(Windowed::is_right));
 }
 
 /// Memory at the end of an epoch.

@@ -127,7 +127,7 @@ impl Work {
     }
 
     /// Whether this is a trace without transactions.
-    fn lacks_transactions(&self, of_schemes: &outlast_schemes::Work) -> bool {
+    pub(crate) fn lacks_transactions(&self, of_schemes: &outlast_schemes::Work) -> bool {
         let has_any = |log: &Arc<outlast_trace::OpLog>| {
             log.iter().any(|(_, op)| matches!(op, Op::TxBegin))
         };
