@@ -7,6 +7,8 @@ mod bench;
 mod check;
 mod compare;
 mod crash;
+#[cfg(test)]
+mod documented;
 mod list;
 mod names;
 mod planted;
