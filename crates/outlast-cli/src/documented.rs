@@ -72,10 +72,12 @@ fn every_command_of_the_documentation_is_one() {
                     let first = error.to_string().lines().next().unwrap_or_default().to_owned();
                     wrong.push(format!("{name}: {command}: {first}"));
                 }
-                Ok(Cli { command: Command::Sim(args), seed, .. }) => match sim::try_small(&args, seed) {
-                    Ok(runs) => ran += runs,
-                    Err(error) => wrong.push(format!("{name}: {command}: {error}")),
-                },
+                Ok(Cli { command: Command::Sim(args), seed, .. }) => {
+                    match sim::try_small(&args, seed) {
+                        Ok(runs) => ran += runs,
+                        Err(error) => wrong.push(format!("{name}: {command}: {error}")),
+                    }
+                }
                 Ok(_) => {}
             }
         }

@@ -460,7 +460,8 @@ pub fn try_small(args: &SimArgs, seed: u64) -> Result<usize, Box<dyn std::error:
     let Task::Transactions(Transactions { program: Some((plan, schemes)), .. }) = task else {
         return Ok(0);
     };
-    let small = Plan { warm_up: 0, transactions: 8, footprint: plan.footprint.min(1 << 18), ..plan };
+    let small =
+        Plan { warm_up: 0, transactions: 8, footprint: plan.footprint.min(1 << 18), ..plan };
     let work = small.record()?;
     for setting in &settings {
         for &scheme in &schemes {
@@ -584,10 +585,12 @@ fn crash_captured(
 ) -> CommandResult {
     let (schemes, software) = names::schemes(&args.scheme)?;
     if schemes.is_empty() || !software.is_empty() {
-        return Err("--crash of a captured program takes schemes of the machine: give --scheme".into());
+        return Err(
+            "--crash of a captured program takes schemes of the machine: give --scheme".into()
+        );
     }
     let plant = args.plant.as_deref().map(machine_plant).transpose()?;
-    let schemes = machine_planted_in(plant, schemes, true)?;
+    let schemes = machine_planted_in(plant, &schemes, true)?;
     let settings =
         simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
     let work = simulated::captured_work(path, args.instructions, seed)?;
@@ -634,7 +637,10 @@ fn crash_captured(
                 noteln!("outlast: {scheme} fails: {why}; {command}");
             } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
                 verdict = Verdict::Bad;
-                noteln!("outlast: {} is planted in {scheme}, and nothing was noticed here", plant.name);
+                noteln!(
+                    "outlast: {} is planted in {scheme}, and nothing was noticed here",
+                    plant.name
+                );
             }
         }
     }

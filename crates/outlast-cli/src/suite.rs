@@ -146,7 +146,10 @@ pub fn run(args: &SuiteArgs, as_json: bool, seed: u64) -> CommandResult {
             }
             false => {
                 outln!("{}", suite::windowed_table(&found));
-                outln!("On machine {}; CPI is cycles for an instruction of the machine.", suite::MACHINE);
+                outln!(
+                    "On machine {}; CPI is cycles for an instruction of the machine.",
+                    suite::MACHINE
+                );
             }
         }
         let all_right = found.len() == names.len() && found.iter().all(suite::Windowed::is_right);

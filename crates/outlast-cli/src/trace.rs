@@ -242,7 +242,9 @@ fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
 fn wrong_with(path: &Path) -> Option<String> {
     match Program::open(path).and_then(|program| check_program(&program)) {
         Ok(checked) if checked.count == 0 => None,
-        Ok(checked) => Some(format!("{} findings, the first: {}", checked.count, checked.findings[0])),
+        Ok(checked) => {
+            Some(format!("{} findings, the first: {}", checked.count, checked.findings[0]))
+        }
         Err(error) => Some(error.to_string()),
     }
 }

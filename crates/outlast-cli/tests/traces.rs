@@ -175,7 +175,8 @@ fn a_captured_program_is_crashed_by_its_marks_and_by_epochs() {
     assert!(done.unwrap().success());
     good(&["trace", "--out", &trace, "--", &program]);
     let crash = |scheme: &str, trace: &str, more: &[&str]| {
-        let common = ["sim", "--trace", trace, "--scheme", scheme, "--config", "tiny", "--crash", "60"];
+        let common =
+            ["sim", "--trace", trace, "--scheme", scheme, "--config", "tiny", "--crash", "60"];
         outlast(&[&common[..], more].concat())
     };
     for scheme in ["fwb", "redu", "ssp", "ehou"] {
@@ -221,7 +222,11 @@ fn a_trace_of_operations_without_transactions_is_no_champsim_trace() {
     outlast_trace::write_trace(file.as_ref(), &log).unwrap();
     let run = |scheme: &str| {
         let rest = ["--scheme", scheme, "--config", "tiny", "--warm-up", "0"];
-        [&["sim", "--trace", &file][..], &rest].concat().iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()
+        [&["sim", "--trace", &file][..], &rest]
+            .concat()
+            .iter()
+            .map(|it| (*it).to_owned())
+            .collect::<Vec<_>>()
     };
     let words = |of: &[String]| of.to_vec();
     for scheme in ["non-pers", "picl"] {

@@ -13,8 +13,8 @@ use crate::words::{
 };
 use crate::{
     ACCESS_BLOCK_AT, BASE, BLOCKS_MAX as BLOCKS_KNOWN, COUNT_AT, CPUS, Call, HANDLER_BLOCKS,
-    HAS_HANDLERS, HAS_LATE_HANDLERS, HAS_THREADS, INSN_AT, IS_ON, KEY_BITS, LEFT, PLACES, SIZE_BIT, STORE_BIT, VCPUS, before_window,
-    give_up, handler_begins, hold_still, shared, window_closes,
+    HAS_HANDLERS, HAS_LATE_HANDLERS, HAS_THREADS, INSN_AT, IS_ON, KEY_BITS, LEFT, PLACES, SIZE_BIT,
+    STORE_BIT, VCPUS, before_window, give_up, handler_begins, hold_still, shared, window_closes,
 };
 
 /// Words that a callback may write before it looks for room again.

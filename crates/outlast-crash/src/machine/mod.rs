@@ -349,12 +349,7 @@ impl Campaign {
     }
 
     /// The command that runs this campaign again on the first instructions of a captured program.
-    pub fn command_on(
-        &self,
-        trace: &Path,
-        instructions: u64,
-        point: Option<CrashEntry>,
-    ) -> String {
+    pub fn command_on(&self, trace: &Path, instructions: u64, point: Option<CrashEntry>) -> String {
         let mut words = vec![
             format!(
                 "outlast sim --trace {} --scheme {}",

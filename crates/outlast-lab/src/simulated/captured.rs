@@ -4,8 +4,8 @@
 //! with the first mark; what the program stored before is its image. Without marks it is all of the
 //! trace, for schemes of epochs.
 
-use outlast_trace::{Happening, LaneId, OpLog, PoolOffset, Sink, TxId, TxMark, tx_mark};
 use outlast_sim::timed::{Batch, InstrKind, Mark};
+use outlast_trace::{Happening, LaneId, OpLog, PoolOffset, Sink, TxId, TxMark, tx_mark};
 use outlast_workloads::Workload;
 use outlast_workloads::machine::{Plan, Recorded};
 
@@ -23,7 +23,9 @@ pub fn captured_work(
 ) -> Result<Recorded, Box<dyn std::error::Error>> {
     let shown = path.display();
     if !is_program_trace(path) {
-        return Err(format!("{shown}: no trace of a program: capture one with `outlast trace`").into());
+        return Err(
+            format!("{shown}: no trace of a program: capture one with `outlast trace`").into()
+        );
     }
     let real = RealPrograms::open(&[path.to_owned()], false)?;
     if real.threads() != 1 {

@@ -130,9 +130,8 @@ impl Work {
 
     /// Whether this is a trace without transactions.
     pub(crate) fn lacks_transactions(&self, of_schemes: &outlast_schemes::Work) -> bool {
-        let has_any = |log: &Arc<outlast_trace::OpLog>| {
-            log.iter().any(|(_, op)| matches!(op, Op::TxBegin))
-        };
+        let has_any =
+            |log: &Arc<outlast_trace::OpLog>| log.iter().any(|(_, op)| matches!(op, Op::TxBegin));
         matches!(self, Work::Trace(_)) && !of_schemes.recorded().iter().any(has_any)
     }
 

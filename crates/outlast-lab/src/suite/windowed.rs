@@ -118,9 +118,8 @@ pub fn windows_of(
     let weighted = out.display().to_string();
     let cpi = |records: &[Record], of: Option<&str>| {
         let of = |metric| {
-            let is_it = |record: &&Record| {
-                record.is(metric) && of.is_none_or(|of| record.workload == of)
-            };
+            let is_it =
+                |record: &&Record| record.is(metric) && of.is_none_or(|of| record.workload == of);
             records.iter().find(is_it).and_then(|record| record.value).unwrap_or(f64::NAN)
         };
         of(Metric::CYCLES) / of(Metric::INSTRUCTIONS)

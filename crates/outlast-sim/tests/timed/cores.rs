@@ -464,7 +464,8 @@ fn what_is_passed_without_time_is_in_caches_and_in_memory() {
             }
             system.run_to_end().unwrap();
             let stats = system.take_stats();
-            let line = |line| u64::from_le_bytes(system.line(LineAddr(line))[..8].try_into().unwrap());
+            let line =
+                |line| u64::from_le_bytes(system.line(LineAddr(line))[..8].try_into().unwrap());
             assert_eq!([0, 7, 499, 500].map(line), [2, 16, 1000, 0], "{kind}, {warm}");
             stats
         };
