@@ -19,8 +19,8 @@ use outlast::typed::{
     Checked, PBTreeMap, PBox, PBytes, PHashMap, PQueue, PRbMap, PString, PVec, Persist, TypedTx,
 };
 use outlast::{
-    Abort, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
-    Transact, Tx, UnrecoveredPool,
+    Abort, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact, Tx,
+    UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
@@ -42,7 +42,9 @@ impl Draw {
     fn of(seed: u64, index: u64) -> Self {
         let mut draw =
             Self(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d);
-        (0..8).for_each(|_| drop(draw.next()));
+        (0..8).for_each(|_| {
+            draw.next();
+        });
         draw
     }
 

@@ -697,7 +697,11 @@ fn separators_out_of_order_are_an_error_and_a_finding() {
                     let Some(root) = tx.root::<PBTreeMap<'_, u64, u64>>()? else { return Ok(()) };
                     let tree = root.get(tx)?;
                     tree.insert(tx, &key(number), number)?;
-                    if number % 3 == 0 { tree.remove(tx, &key(number / 2)).map(drop) } else { Ok(()) }
+                    if number % 3 == 0 {
+                        tree.remove(tx, &key(number / 2)).map(drop)
+                    } else {
+                        Ok(())
+                    }
                 });
                 if let Err(abort) = done {
                     assert!(matches!(abort, Abort::Damaged(_)), "{abort}");
