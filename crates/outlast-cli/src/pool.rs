@@ -498,6 +498,9 @@ fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult 
             let expected = header.uuid;
             return failed(CheckpointError::OtherPool { path: target, found, expected });
         }
+        Err(CheckpointError::Missing { .. }) if !is_in_a_directory(&target) => {
+            return Err(format!("{}: there is no such directory", target.display()).into());
+        }
         Ok(_) | Err(CheckpointError::Missing { .. } | CheckpointError::Incomplete { .. }) => {}
         Err(error) => return failed(error),
     }
@@ -509,6 +512,11 @@ fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult 
     pool.close();
     print_checkpoint(&target, &report, as_json, seed)?;
     Ok(Verdict::Good)
+}
+
+/// Whether a file of that name can be made where its directory is concerned.
+fn is_in_a_directory(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent.is_dir())
 }
 
 fn print_checkpoint(

@@ -26,8 +26,8 @@
 //! floor into a new generation and thereby declares every record dead (RECOVER-2); then tails go back to the
 //! start of their rings (RECOVER-3).
 //!
-//! * **CLOSE-1** Closing leaves a floor above every number. Then no record is live, none is read, and a lane's
-//!   header line that does not prove itself begins anew.
+//! * **CLOSE-1** Closing leaves a floor above every number. Then no record is live, and a lane whose header line or
+//!   log does not prove itself begins anew, with a blank ring.
 //!
 //! A crash anywhere in between finds the same records and does the same again: putting back and
 //! replaying are idempotent, and the floor moves only after their fence.
@@ -40,7 +40,7 @@ use crate::checksums::{Commit, Rebuild, Undone};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
-use crate::log::{Item, Life, LiveRecord, LogDamage, RecordKind, Region};
+use crate::log::{Item, Life, LiveRecord, RecordKind, Region};
 use crate::log::{items, place_of_tail, read_lane, read_undo};
 use crate::plant::Plant;
 use crate::pool::{
@@ -71,7 +71,7 @@ pub(crate) struct LiveLog {
     lanes: Vec<Vec<LiveRecord>>,
     /// Lanes whose tails are not at the start of their rings, where lines have tags.
     tails_moved: Vec<usize>,
-    /// Lanes of a closed pool whose header lines do not prove themselves.
+    /// Lanes of a closed pool whose header lines or logs do not prove themselves.
     unproven: Vec<usize>,
 }
 
@@ -111,10 +111,6 @@ impl LiveLog {
             if tail.line != 0 && tail.lap.is_none() {
                 log.tails_moved.push(lane);
             }
-            if is_closed(floor) {
-                log.lanes.push(Vec::new());
-                continue;
-            }
             let life = |seq: Seq| match seq.generation() == floor.generation() {
                 true if seq >= floor && seq > undo_floor => Life::Live,
                 // A literal variant drops records lane by lane, and moves the tail after that.
@@ -125,15 +121,29 @@ impl LiveLog {
             if dropped && log.lanes.iter().any(Vec::is_empty) {
                 continue;
             }
-            let damaged =
-                |damage: LogDamage| PoolError::Damaged { at: damage.line, what: damage.why };
-            let mut records = match tail.lap {
-                None => read_undo(io, ring, &life).map_err(damaged)?,
-                Some(_) => Vec::new(),
+            let mut records = Vec::new();
+            let undo = match tail.lap {
+                None => read_undo(io, ring, &life),
+                Some(_) => Ok(Vec::new()),
             };
-            if records.is_empty() {
+            let read = undo.and_then(|undo| {
+                records = undo;
                 // Literal variants drop records as they like.
-                read_lane(io, tail, !geometry.literal, &life, &mut records).map_err(damaged)?;
+                match records.is_empty() {
+                    true => read_lane(io, tail, !geometry.literal, &life, &mut records),
+                    false => Ok(()),
+                }
+            });
+            match read {
+                Ok(()) => {}
+                Err(_) if is_closed(floor) => {
+                    log.unproven.push(lane);
+                    log.lanes.push(Vec::new());
+                    continue;
+                }
+                Err(damage) => {
+                    return Err(PoolError::Damaged { at: damage.line, what: damage.why });
+                }
             }
             drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);

@@ -68,6 +68,10 @@ pub(super) fn end<M: Medium>(io: Io<'_, M>, header: &Header) -> Result<(), PoolE
     let found =
         read_fences(io.medium, region, first).map_err(|at| PoolError::Damaged { at, what })?;
     LogHead::store(io, geometry, found.next);
+    for at in wrong_in_head(io.medium, geometry) {
+        io.medium.store_u64(at, BLANK);
+        io.flush(Site::RecoverTail, at, 8);
+    }
     io.fence(Site::RecoverTail);
     let lines = region.halves.len / LINE_BYTES;
     log::blank(io, Site::Ring, Region { at: region.halves.at, lines, is_elsewhere: false });
@@ -79,6 +83,20 @@ pub(super) fn end<M: Medium>(io: Io<'_, M>, header: &Header) -> Result<(), PoolE
     Ok(())
 }
 
+/// Words of the log's first page that are neither blank nor zero nor what belongs there. Pools of before have
+/// neither copy nor mark.
+fn wrong_in_head<M: Medium>(medium: &M, geometry: &Geometry) -> Vec<PoolOffset> {
+    let head = geometry.fence_log_at();
+    let sealed = [head, copy_at(geometry), closed_at(geometry)];
+    let is_wrong = |at: &PoolOffset| {
+        let word = medium.load_u64(*at);
+        let is_unused = *at != head && (word == 0 || word == BLANK);
+        !is_unused && !(sealed.contains(at) && unseal_at(word, *at).is_some())
+    };
+    let words = (head.0..head.0 + PAGE_BYTES_MAX).step_by(8).map(PoolOffset);
+    words.filter(is_wrong).collect()
+}
+
 /// Bytes of the log that are damaged, and what about them: nothing is lost by any.
 pub(super) fn harmless_damage<M: Medium>(
     medium: &M,
@@ -86,15 +104,8 @@ pub(super) fn harmless_damage<M: Medium>(
     mut visit: impl FnMut(ByteRange, &'static str),
 ) {
     let Some(halves) = geometry.fence_log_halves() else { return };
-    let (head, copy, closed) = (geometry.fence_log_at(), copy_at(geometry), closed_at(geometry));
-    for at in (head.0..head.0 + PAGE_BYTES_MAX).step_by(8).map(PoolOffset) {
-        let word = medium.load_u64(at);
-        let is_sealed = unseal_at(word, at).is_some();
-        // Pools of before have neither copy nor mark.
-        let is_right = word == 0 && at != head || is_sealed && [head, copy, closed].contains(&at);
-        if !is_right {
-            visit(ByteRange::new(at, 8), "the head of the log of fences, which has a copy");
-        }
+    for at in wrong_in_head(medium, geometry) {
+        visit(ByteRange::new(at, 8), "the head of the log of fences, which has a copy");
     }
     if !LogHead::read(medium, geometry).is_ok_and(|head| head.is_closed) {
         return;

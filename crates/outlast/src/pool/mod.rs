@@ -385,7 +385,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// CLOSE-1: a pool of which everything is durable in place says so by a floor above every number, so that
-    /// recovery reads no record; then the log of fences is ended.
+    /// no record is live; then the log of fences is ended.
     fn say_closed(&self) {
         let io = self.io();
         let is_swept = self.logging == Logging::Redo || self.write_back == WriteBack::ByAge;

@@ -420,8 +420,14 @@ fn every_flipped_bit_of_a_closed_pool_is_refused_or_harmless() {
             };
             harmless += 1;
             let found = open().unwrap().read_only().map(|pool| pool.check().findings.count());
-            // Words of a head that no one has written are blank or zero, and are looked at too.
-            assert!(found.is_ok_and(|found| found > 0), "{scheme}: bit {bit} is not seen");
+            // Of a ring's dead records only the tags are looked at, and of what pads the lanes to a page nothing.
+            let (at, log) =
+                (bit / 8, heap_at as usize - geometry_of(&image).fence_log_bytes() as usize);
+            let is_ring = (4096..log).contains(&at) && (at >= 4096 + 2048 || at % 1024 >= 64);
+            assert!(
+                found.is_ok_and(|found| found > 0) || is_ring,
+                "{scheme}: bit {bit} is not seen"
+            );
             let report = pool.repair().unwrap();
             assert_eq!(report.left, [], "{scheme}: bit {bit}");
             assert_eq!(pool.medium().load_u64(block), 29, "{scheme}: bit {bit}");

@@ -194,8 +194,9 @@ fn an_older_header_of_a_lane_loses_nothing_unnoticed() {
                 let pool = opened(&pool.into_medium().to_bytes(), scheme).expect(&what);
                 assert_eq!(count(&pool), keys + more.len() as u64, "{what}, later");
             }
-            let streams = scheme.streams_log();
-            assert!(!streams || refused > 5, "{scheme}, {ending}: {refused} of {}", versions.len());
+            // A lane of a pool that was closed begins anew instead (CLOSE-1).
+            let refuses = scheme.streams_log() && ending.to_string() != "closed";
+            assert!(!refuses || refused > 5, "{scheme}, {ending}: {refused} of {}", versions.len());
         }
     }
 }

@@ -139,8 +139,12 @@ fn a_zeroed_line_of_metadata_is_always_noticed() {
             assert_eq!(judge(&image, scheme, &"undamaged"), Seen::Right, "{scheme}, {state}");
             for line in sealed_lines(&image, &geometry_of(&image)) {
                 let what = format!("{scheme}, checksums {checksums}, {state}, {line:?}");
+                // A lane of a pool that was closed begins anew (CLOSE-1).
+                let geometry = geometry_of(&image);
+                let lanes = geometry.lane_at(0).0..geometry.lane_at(geometry.lanes as usize).0;
+                let is_needed = state != "closed" || !lanes.contains(&line.start);
                 let seen = judge(&zeroed(&image, line), scheme, &what);
-                assert_ne!(seen, Seen::Right, "{what}: not noticed");
+                assert!(seen != Seen::Right || !is_needed, "{what}: not noticed");
             }
         }
     }
