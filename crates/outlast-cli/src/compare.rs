@@ -42,7 +42,7 @@ pub struct CompareArgs {
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
     /// Prints the records as CSV: a line a value, a column each key that --set names.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     csv: bool,
     /// Which schemes pay for the memory's address indirection (AIT).
     #[arg(long, value_enum, default_value_t = Ait::All)]
@@ -62,6 +62,7 @@ enum Ait {
 
 /// Runs every scheme on the work, writes the page, and prints the table.
 pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
+    crate::one_format(args.csv, as_json)?;
     signals::clean_up_at_the_end()?;
     let work = match (&args.trace, args.work.as_deref()) {
         (Some(path), _) => Compared::Trace(path.clone()),

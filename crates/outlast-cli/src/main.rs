@@ -56,6 +56,14 @@ impl Verdict {
     }
 }
 
+/// Refuses two formats of one result.
+fn one_format(csv: bool, json: bool) -> Result<(), &'static str> {
+    match csv && json {
+        true => Err("--csv and --json each print the whole result: give one of them"),
+        false => Ok(()),
+    }
+}
+
 /// Any of the crates' errors: one line, exit status 2.
 type CommandResult = Result<Verdict, Box<dyn std::error::Error>>;
 

@@ -102,7 +102,7 @@ pub struct SimArgs {
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
     /// Prints the records as CSV: a line a value, a column each key that --set names.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     csv: bool,
     /// Instructions before counting starts, of each program.
     #[arg(long, default_value_t = 5_000_000,
@@ -262,6 +262,7 @@ fn work(args: &SimArgs) -> Result<Work, String> {
 
 /// Runs and prints.
 pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
+    crate::one_format(args.csv, as_json)?;
     if args.what.as_deref() == Some("machines") {
         return machines(args, as_json, seed);
     }

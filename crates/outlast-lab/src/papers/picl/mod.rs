@@ -99,7 +99,9 @@ impl Run for Task {
     fn stages(&self) -> Vec<Phase> {
         let works = Works::all(self);
         let seconds = |instructions: u64| instructions as f64 / HOST_SPEED as f64 / 2.0;
-        let mut stages = vec![(runs::STAGE, seconds(self.instructions(&works)))];
+        // Programs are captured once: how long that takes is told while it goes on.
+        let figures = (runs::STAGE, seconds(self.instructions(&works)));
+        let mut stages = vec![(works::CAPTURE, 1.0), figures];
         if self.wants(&[Part::Assumptions]) {
             let all = assumptions::instructions(self, &works);
             stages.push((assumptions::STAGE, seconds(all)));

@@ -13,7 +13,7 @@ use outlast_workloads::machine::{Plan, Recorded};
 
 use super::Task;
 use crate::native::Size;
-use crate::progress::{Listener, Progress};
+use crate::progress::{Listener, Progress, as_part};
 use crate::simulated::{RealPrograms, busy_threads, sources};
 use crate::suite::{self, MIXES, Scale, Suite};
 use outlast_crash::machine::work_of;
@@ -61,6 +61,9 @@ const HASH: &str = "hash";
 const HASH_BYTES: u64 = 64 << 20;
 const HASH_INSTRUCTIONS: u64 = 100;
 
+/// What [`Works::find`] tells while programs are captured that are not there yet.
+pub(super) const CAPTURE: &str = "capturing programs";
+
 /// What there is to run.
 pub(super) struct Works {
     pub(super) singles: Vec<Chosen>,
@@ -91,9 +94,10 @@ impl Works {
                 Size::Quick => Scale::Quick,
                 Size::Full => Scale::Full,
             };
-            for name in &names {
+            for (number, name) in (0..).zip(&names) {
                 let suite = Suite::usual();
-                let found = suite.and_then(|suite| suite.trace(name, scale, listen));
+                let mut tell = as_part(CAPTURE, (number, names.len() as u64), listen);
+                let found = suite.and_then(|suite| suite.trace(name, scale, &mut tell));
                 match found.map_err(|why| why.to_string()).and_then(of_few_threads) {
                     Ok((file, threads)) => {
                         files.insert(*name, file);
