@@ -48,6 +48,8 @@ const COUNT_AT: u32 = 32;
 const STARTS: u64 = 1 << 47;
 /// Where the number of its instruction stands in what an access's callback gets.
 const INSN_AT: u32 = 20;
+/// In the same, the number of its block.
+const ACCESS_BLOCK_AT: u32 = 32;
 /// Blocks whose begin can be marked as a handler's.
 const BLOCKS_MAX: usize = 1 << 22;
 
@@ -89,6 +91,8 @@ static BASE: AtomicU64 = AtomicU64::new(0);
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 /// Whether the program has handlers of signals.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+/// Whether a block that had run before became a handler: it may be expected somewhere.
+static HAS_LATE_HANDLERS: AtomicBool = AtomicBool::new(false);
 static HANDLER_BLOCKS: [AtomicU64; BLOCKS_MAX / 64] =
     [const { AtomicU64::new(0) }; BLOCKS_MAX / 64];
 
@@ -350,10 +354,11 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
     drop(guard);
     // SAFETY: as above; callbacks are of the types that QEMU calls.
     unsafe {
+        let block_number = data as u32;
         let data = data as *mut c_void;
         qemu::qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, qemu::NO_REGISTERS, data);
         for number in 0..count {
-            let data = (number as u64) << INSN_AT;
+            let data = u64::from(block_number) << ACCESS_BLOCK_AT | (number as u64) << INSN_AT;
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 insn(number),
                 accessed,
@@ -535,7 +540,10 @@ fn handler_is_set(action: u64) {
     let Some(shared) = guard.as_mut() else { return };
     if !shared.handlers.contains(&handler) {
         shared.handlers.push(handler);
-        shared.at.get(&handler).into_iter().flatten().for_each(|block| mark_handler(*block));
+        for block in shared.at.get(&handler).into_iter().flatten() {
+            mark_handler(*block);
+            HAS_LATE_HANDLERS.store(true, Ordering::SeqCst);
+        }
         HAS_HANDLERS.store(true, Ordering::Relaxed);
     }
 }

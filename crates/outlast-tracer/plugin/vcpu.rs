@@ -12,9 +12,9 @@ use crate::words::{
     SLOTS_MAX, STORES, VALUE, is_short, kind,
 };
 use crate::{
-    BASE, BLOCKS_MAX as BLOCKS_KNOWN, COUNT_AT, CPUS, Call, HANDLER_BLOCKS, HAS_HANDLERS,
-    HAS_THREADS, INSN_AT, IS_ON, KEY_BITS, LEFT, PLACES, SIZE_BIT, STORE_BIT, VCPUS, before_window,
-    give_up, handler_begins, hold_still, shared, window_closes,
+    ACCESS_BLOCK_AT, BASE, BLOCKS_MAX as BLOCKS_KNOWN, COUNT_AT, CPUS, Call, HANDLER_BLOCKS,
+    HAS_HANDLERS, HAS_LATE_HANDLERS, HAS_THREADS, INSN_AT, IS_ON, KEY_BITS, LEFT, PLACES, SIZE_BIT,
+    STORE_BIT, VCPUS, before_window, give_up, handler_begins, hold_still, shared, window_closes,
 };
 
 /// Words that a callback may write before it looks for room again.
@@ -22,7 +22,11 @@ const ROOM: usize = 8;
 
 /// Instructions that a vCPU runs before it looks for the end of the window. With threads, each looks
 /// at every block.
-const STINT: i64 = 1 << 16;
+const STINT: i64 = 1 << 14;
+
+/// Blocks as expected that no event has reported, at most, where it looks for the window's end. A
+/// process that is killed loses them.
+const SILENT_BLOCKS_MAX: u32 = 1 << 10;
 
 /// The slots of a path, between one that has the address before its first and one that ends it.
 struct Path {
@@ -104,6 +108,14 @@ impl Vcpu {
     fn before(&mut self) -> &mut Slot {
         // SAFETY: a path begins with a slot that is never the present one; so does `nothing`.
         unsafe { &mut *self.pos.sub(1) }
+    }
+
+    /// Whether the present path is one of this block.
+    #[inline(always)]
+    fn is_in(&mut self, block: u32) -> bool {
+        let Slot { path, index, .. } = *self.slot();
+        // SAFETY: the slot before a path's first lies one place further than its index says.
+        path != u32::MAX && unsafe { (*self.pos.sub(usize::from(index) + 1)).block() } == block
     }
 
     /// Writes a word `behind` words after the next one.
@@ -293,7 +305,8 @@ impl Vcpu {
             let size = info >> SIZE_BIT.load(Ordering::Relaxed) & 7;
             let is_store = info & STORE_BIT.load(Ordering::Relaxed) != 0;
             let stores = if is_store { STORES } else { 0 };
-            let low = data >> INSN_AT | stores | u64::from(size) << SIZE_AT;
+            let insn = u64::from(data as u32 >> INSN_AT);
+            let low = insn | stores | u64::from(size) << SIZE_AT;
             self.event(kind::APPEND, low, &[]);
             let path = self.slot().path;
             let slots = &mut self.paths[path as usize].slots;
@@ -363,6 +376,11 @@ pub extern "C" fn accessed(number: c_uint, info: u32, at: u64, data: *mut c_void
 /// An access that is not as expected in all.
 #[inline(never)]
 fn accessed_otherwise(vcpu: &mut Vcpu, info: u32, at: u64, data: u64) {
+    // QEMU leaves the callbacks of an instruction in force that an exception ended, and calls them for
+    // the bytes of a signal's frame. These are the system's, and recorded where the handler begins.
+    if !vcpu.is_in((data >> ACCESS_BLOCK_AT) as u32) {
+        return;
+    }
     let key = info & KEY_BITS.load(Ordering::Relaxed) | data as u32;
     if vcpu.slot().key != key && (!IS_ON.load(Ordering::Relaxed) || !vcpu.deviates(key, info, data))
     {
@@ -471,7 +489,8 @@ pub extern "C" fn block_begins(number: c_uint, data: *mut c_void) {
     if end.key == END && !next.is_null() && vcpu.left >= 0 && vcpu.blocks < BLOCKS_MAX {
         // SAFETY: it is a path's second slot; its first one names the block.
         let first = unsafe { &mut *next.sub(1) };
-        if first.block() == data as u32 {
+        let is_expected = first.block() == data as u32;
+        if is_expected && !(HAS_LATE_HANDLERS.load(Ordering::Relaxed) && is_handler(data as u32)) {
             // SAFETY: as in `before`.
             first.at = unsafe { (*pos.sub(1)).at };
             vcpu.blocks += 1;
@@ -505,7 +524,8 @@ fn block_begins_otherwise(number: c_uint, data: u64) {
     let next = vcpu.slot().next() as *mut Slot;
     let is_handler = is_handler(block);
     // SAFETY: as in `block_begins`.
-    if is_whole && !next.is_null() && unsafe { (*next.sub(1)).block() } == block {
+    let is_expected = is_whole && !next.is_null() && unsafe { (*next.sub(1)).block() } == block;
+    if is_expected && !is_handler {
         vcpu.blocks += 1;
         vcpu.pos = next;
     } else {
@@ -548,6 +568,9 @@ fn looks_around(number: c_uint, data: u64) -> bool {
             vcpu.seen = seen;
             vcpu.event(kind::SEEN, 0, &[seen]);
         }
+    }
+    if vcpu.blocks >= SILENT_BLOCKS_MAX {
+        vcpu.event(kind::SKIP, 0, &[]);
     }
     let ran = vcpu.uncounted();
     let stint = if HAS_THREADS.load(Ordering::Relaxed) { 0 } else { STINT };

@@ -73,6 +73,7 @@ pub fn record(
         chunks,
         writer,
         threads: HashMap::new(),
+        silent: Vec::new(),
         facts: InstructionInfoFactory::new(),
         words: Vec::new(),
         is_done: false,
@@ -123,6 +124,9 @@ struct Process {
     writer: ProgramWriter,
     /// The number in the trace of each thread.
     threads: HashMap<u32, u16>,
+    /// Where each thread stands in its path if its last word only counted blocks, which no event of the
+    /// trace reports then.
+    silent: Vec<Option<u16>>,
     facts: InstructionInfoFactory,
     words: Vec<u8>,
     is_done: bool,
@@ -154,6 +158,11 @@ impl Process {
         if !self.is_done {
             for number in 0..CHUNKS as u32 {
                 self.chunk(number, None)?;
+            }
+            for (thread, index) in (0u16..).zip(std::mem::take(&mut self.silent)) {
+                if let Some(index) = index {
+                    self.writer.thread_ends(thread, index, 0);
+                }
             }
         }
         let (bytes, notes) = (self.writer.finish(ending)?, self.notes);
@@ -203,6 +212,7 @@ impl Process {
         }
         let next = self.threads.len() as u16;
         let thread = *self.threads.entry((first & !head(0)) as u32).or_insert(next);
+        let mut silent = self.silent.get(usize::from(thread)).copied().flatten();
         let mut at = 1;
         while at < words.len() {
             let event = word(at);
@@ -225,6 +235,7 @@ impl Process {
                 let is_beside = low & BESIDE != 0;
                 let access = Event::Access { is_beside, far, value };
                 self.writer.event(thread, index, blocks, access);
+                silent = None;
                 continue;
             }
             let event = match what {
@@ -239,10 +250,12 @@ impl Process {
                 kind::SHORT => Event::Short,
                 kind::SKIP => {
                     self.writer.skip(thread, blocks);
+                    silent = Some(index);
                     continue;
                 }
                 kind::PAGE | kind::FINAL => {
                     self.writer.skip(thread, blocks);
+                    silent = silent.or((blocks > 0).then_some(index)).map(|_| index);
                     let Some(page) = words.get(at + 1..at + 1 + PAGE_BYTES / 8) else { break };
                     let page: &[u8; PAGE_BYTES] =
                         page.as_flattened().try_into().expect("a page's bytes");
@@ -282,12 +295,19 @@ impl Process {
                 kind::THREAD if low == 0 => Event::Handler,
                 kind::THREAD => {
                     self.writer.thread_ends(thread, index, blocks);
+                    silent = None;
                     continue;
                 }
                 _ => return Err(RecordError::Word(format!("{event:#x}"))),
             };
             self.writer.event(thread, index, blocks, event);
+            silent = None;
         }
+        let thread = usize::from(thread);
+        if self.silent.len() <= thread {
+            self.silent.resize(thread + 1, None);
+        }
+        self.silent[thread] = silent;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -257,6 +258,124 @@ fn children_have_files_of_their_own_and_a_fatal_signal_leaves_one_that_is_readab
         }
     }
     assert!(kinds.iter().rev().take(100).any(|kind| *kind == SiteKind::System));
+}
+
+/// A program in C, compiled; a line, if there is no compiler.
+fn compiled(place: &Place, name: &str, source: &str) -> Option<PathBuf> {
+    let compiler = find("cc")?;
+    let (file, program) = (place.path(&format!("{name}.c")), place.path(name));
+    std::fs::write(&file, source).unwrap();
+    let done = Command::new(compiler).args(["-O1", "-o"]).arg(&program).arg(&file).status();
+    assert!(done.unwrap().success(), "{name}");
+    Some(program)
+}
+
+/// A timer's signals, which arrive in loops, in system calls and where the program begins and ends. The
+/// handler runs as an ordinary function before it is a handler.
+const TIMER: &str = "
+    #include <signal.h>
+    #include <string.h>
+    #include <sys/time.h>
+    #include <unistd.h>
+    static volatile long n, x;
+    static char a[5000], b[5000];
+    static void h(int s) { n++; }
+    int main() {
+        h(0); h(0); h(0); h(0);
+        signal(SIGALRM, h);
+        struct itimerval t = {{0, 700}, {0, 700}};
+        setitimer(ITIMER_REAL, &t, 0);
+        for (int k = 0; n < 150; k++) {
+            for (int j = 0; j < 100; j++) x += j * k;
+            memcpy(a, b, sizeof a);
+            getppid();
+            if (k % 64 == 0) usleep(900);
+        }
+        return 0;
+    }";
+
+#[test]
+fn signals_arrive_at_any_instruction() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let python = "import signal\nn = 0\ndef f(*_):\n    global n\n    n += 1\n\
+        signal.signal(signal.SIGALRM, f)\nsignal.setitimer(signal.ITIMER_REAL, .002, .002)\n\
+        s = {}\nk = 0\nwhile n < 8:\n    k += 1\n    s[k % 97] = str(k)\n\
+        signal.setitimer(signal.ITIMER_REAL, 0)\n";
+    // A child that is slower than the handler sends them.
+    let shell = "trap 'n=$((n+1))' USR1; n=0; p=$$; \
+        (while kill -USR1 $p 2>/dev/null; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; done) & \
+        while [ $n -lt 6 ]; do k=$((k+1)); done; kill $!";
+    let mut commands: Vec<Vec<OsString>> = Vec::new();
+    commands.extend(compiled(&place, "timer", TIMER).map(|timer| vec![timer.into()]));
+    commands.extend(find("python3").map(|it| vec![it.into(), "-c".into(), python.into()]));
+    commands.extend(find("dash").map(|it| vec![it.into(), "-c".into(), shell.into()]));
+    for command in commands {
+        let captured = place.capture(command.clone());
+        assert!(captured.status.success(), "{command:?}");
+        let path = &captured.files[0].path;
+        let facts = checked(path);
+        assert!(facts.signals >= 6, "{command:?}: {facts:?}");
+        replayed(path, "inorder");
+    }
+}
+
+/// The runtime of Go interrupts its threads by signals. Compiling its library takes minutes, so the
+/// nightly check runs this.
+#[test]
+#[ignore = "compiles Go's library: minutes"]
+fn a_program_in_go_is_captured() {
+    if !has_qemu() {
+        return;
+    }
+    let Ok(version) = Command::new("go").arg("version").output() else {
+        return eprintln!("go is missing: no program in Go is captured");
+    };
+    assert!(version.status.success());
+    let place = Place::new();
+    let (source, program) = (place.path("main.go"), place.path("program"));
+    let text = "package main\nfunc work(c chan int) {\n s := 0\n m := map[int]int{}\n\
+        for i := 0; i < 60000; i++ {\n m[i % 97] += i\n\
+        for j := 0; j < 20; j++ { s += i * j }\n}\n c <- s + m[3]\n}\n\
+        func main() {\n c := make(chan int)\n for k := 0; k < 4; k++ { go work(c) }\n\
+        for k := 0; k < 4; k++ { println(<-c) }\n}\n";
+    std::fs::write(&source, text).unwrap();
+    let build = Command::new("go").args(["build", "-o"]).arg(&program).arg(&source).status();
+    assert!(build.unwrap().success());
+    let captured = place.capture([program]);
+    assert!(captured.status.success());
+    let facts = checked(&captured.files[0].path);
+    assert!(facts.threads > 1 && facts.signals > 0, "{facts:?}");
+}
+
+#[test]
+fn a_killed_program_keeps_its_last_phase() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    // A long loop that is all as expected, and at its end the only call that kills without a word.
+    let source = "
+        #include <signal.h>
+        #include <unistd.h>
+        static volatile long x;
+        int main() {
+            int child = getpid();
+            if (!fork()) { usleep(400000); kill(child, SIGKILL); return 0; }
+            for (;;) x += 3;
+        }";
+    let Some(program) = compiled(&place, "killed", source) else { return };
+    let captured = place.capture([program]);
+    assert!(!captured.status.success());
+    let path = &captured.files[0].path;
+    let program = Program::open(path).unwrap();
+    assert_eq!(program.ending(), Ending::Killed);
+    let found = check_program(&program).unwrap();
+    assert_eq!(found.count, 0, "{found:?}");
+    // Without words about expected blocks the loop, some ten million instructions, has none.
+    assert!(found.facts.instructions > 1_000_000, "{:?}", found.facts);
 }
 
 /// The command that a trace names, and what it holds.
