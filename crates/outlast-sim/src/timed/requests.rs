@@ -83,7 +83,9 @@ pub struct Replay {
     pub read_latency_clocks: f64,
     /// The same from the cycle that the list asks for: with the time that the read was held back.
     pub held_latency_clocks: f64,
-    /// Bytes read and written per second.
+    /// Bytes that the channels carried, per second, up to the end of the last data. A read that joins
+    /// another one or finds its line among waiting writes carries none, nor does a write that
+    /// another one of its line replaced, or one that still waits.
     pub bandwidth: f64,
     /// What the controller counted. Its cycles are those of the memory clock.
     pub stats: MemoryStats,
@@ -166,14 +168,20 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
         };
     }
     let clocks = last.max(last_read).max(1);
-    let bytes = LINE_BYTES as f64 * requests.len() as f64;
+    let stats = controller.take_stats(Cycle(clocks));
+    let carried = stats.row_hits + stats.row_misses + stats.row_conflicts;
+    let written = match last {
+        0 => 0,
+        column => column + config.t_cwl.cycles(period_fs) + config.t_burst.cycles(period_fs),
+    };
+    let seconds = written.max(clocks) as f64 * period_fs as f64 * 1e-15;
     Replay {
         clocks,
         taken_clocks: taken.max(last_read).max(1),
         read_latency_clocks: latency as f64 / reads.max(1) as f64,
         held_latency_clocks: held as f64 / reads.max(1) as f64,
-        bandwidth: bytes / (clocks as f64 * period_fs as f64 * 1e-15),
-        stats: controller.take_stats(Cycle(clocks)),
+        bandwidth: LINE_BYTES as f64 * carried as f64 / seconds,
+        stats,
     }
 }
 

@@ -483,6 +483,7 @@ fn there_is_no_key_that_changes_nothing() {
             "memory.drain_idle" => &[("memory.write_queue", "16")],
             "memory.scheduling" => &[("memory.bank_queue", "0"), ("memory.read_queue", "16")],
             "l1.ways" => &[("l1.size", "4 KiB")],
+            "memory.row_hits" => &[("memory.mapping", "row channel rank bank group column")],
             key if key.starts_with("buffer.") => &[
                 ("dram.preset", "ddr4-3200"),
                 ("buffer.mode", "write-through"),

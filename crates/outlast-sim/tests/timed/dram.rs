@@ -2,8 +2,11 @@
 
 use crate::machine::{Script, bare, cycles, run};
 use outlast_sim::Domain;
-use outlast_sim::timed::{MachineConfig, NonPers, Pattern, Setup, Source, Stream, System};
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, Sink};
+use outlast_sim::timed::{
+    MachineConfig, MemoryConfig, MemoryRequest, NonPers, Pattern, Setup, Source, Stream, System,
+    replay,
+};
+use outlast_trace::{LINE_BYTES, LaneId, LineAddr, Op, OpLog, Sink};
 
 /// The first volatile line of these machines.
 const FROM: u64 = 1 << 20;
@@ -150,4 +153,43 @@ fn what_is_wrong_with_it_is_said_of_its_own_keys() {
     let dram = machine.dram.memory.unwrap();
     assert_eq!(dram.t_cl, outlast_sim::timed::Span::Ps(9000));
     assert_eq!(machine.memory.row.0, 2048, "that of hwl-pcm stays");
+}
+
+/// Bytes that a memory's channels can carry in a second.
+fn most(memory: &MemoryConfig) -> f64 {
+    let burst = memory.t_burst.cycles(memory.clock.period_fs()) as f64;
+    let seconds = burst * memory.clock.period_fs() as f64 * 1e-15;
+    LINE_BYTES as f64 * f64::from(memory.channels) / seconds
+}
+
+#[test]
+fn no_list_takes_more_than_the_channels_carry_and_a_stream_takes_nearly_all() {
+    let request = |line, write, at| MemoryRequest { line: LineAddr(line), write, at };
+    let all = |line: fn(u64) -> u64, write: fn(u64) -> bool, every: u64| -> Vec<_> {
+        (0..4000).map(|n| request(line(n), write(n), n * every)).collect()
+    };
+    let lists: [Vec<MemoryRequest>; 7] = [
+        all(|n| n, |_| false, 0),
+        all(|n| n, |_| true, 0),
+        all(|_| 7, |_| false, 0),
+        all(|_| 7, |_| true, 0),
+        all(|n| n % 3, |n| n % 2 == 0, 1),
+        all(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44, |n| n % 3 == 0, 0),
+        vec![request(3, true, 0), request(3, false, 1)],
+    ];
+    for preset in ["server", "ehou", "hwl", "picl"] {
+        let mut machine = MachineConfig::named(preset).unwrap();
+        for channels in ["1", "2"] {
+            machine.set_option("memory.channels", channels).unwrap();
+            for (number, list) in lists.iter().enumerate() {
+                let (found, most) =
+                    (replay(&machine.memory, list).bandwidth, most(&machine.memory));
+                assert!(found <= most * 1.000_001, "{preset}, {number}: {found} of {most}");
+                if preset == "server" && channels == "1" && number == 0 {
+                    println!("{found:e} of {most:e} bytes a second");
+                    assert!(found > 0.9 * most, "a stream gets {found} of {most}");
+                }
+            }
+        }
+    }
 }

@@ -144,6 +144,7 @@ mod tests {
         let mut machine = MachineConfig::named("server").unwrap();
         let place =
             |machine: &MachineConfig, line| Decoder::new(&machine.memory).place(LineAddr(line));
+        machine.set_option("memory.mapping", "row channel rank bank group column").unwrap();
         // 8 KiB rows of 128 lines, then the group, the bank, the rank and the row.
         assert_eq!((place(&machine, 127).group, place(&machine, 127).row), (0, 0));
         assert_eq!((place(&machine, 128).group, place(&machine, 128).bank), (1, 4));
