@@ -42,10 +42,11 @@ pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
 #[cfg(feature = "champsim")]
 pub use program::{
-    About, Access, Checked, Converted, Ending, Event, Execution, Facts, Happening, PAGE_BYTES,
-    PROGRAM_VERSION, Page, Part, Program, ProgramError, ProgramWriter, Site, SiteKind, Step,
-    Thread, ThreadEncoder, ThreadOrder, check as check_program, cut as cut_program, cut_parts,
-    from_champsim, in_order, is_output, is_program_trace, order as order_of_threads, to_champsim,
+    About, Access, Checked, Converted, Ending, Event, Execution, Facts, Happening, MARK_CALL,
+    PAGE_BYTES, PROGRAM_VERSION, Page, Part, Program, ProgramError, ProgramWriter, Site, SiteKind,
+    Step, Thread, ThreadEncoder, ThreadOrder, TxMark, check as check_program, cut as cut_program,
+    cut_parts, from_champsim, in_order, is_output, is_program_trace, order as order_of_threads,
+    to_champsim, tx_mark,
 };
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

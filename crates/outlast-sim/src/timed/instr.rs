@@ -230,4 +230,10 @@ pub trait Source {
     /// # Errors
     /// When there should be more and they cannot be had. What was appended still counts.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError>;
+
+    /// Instructions that it has given so far as its program counts them, if those are not the machine's:
+    /// an instruction of a program may be two of the machine's, or a part of one.
+    fn passed(&self) -> Option<u64> {
+        None
+    }
 }

@@ -21,6 +21,15 @@ pub trait Machine {
     /// As there.
     fn run(&mut self, instructions: u64) -> Result<Ended, RunError>;
 
+    /// As [`System::warm`].
+    ///
+    /// # Errors
+    /// As there.
+    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<(), RunError>;
+
+    /// As [`System::passed`].
+    fn passed(&self) -> u64;
+
     /// As [`System::run_to_end`].
     ///
     /// # Errors
@@ -61,6 +70,14 @@ pub trait Machine {
 impl<S: Scheme> Machine for System<S> {
     fn run(&mut self, instructions: u64) -> Result<Ended, RunError> {
         System::run(self, instructions)
+    }
+
+    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<(), RunError> {
+        System::warm(self, until, leaves_dirty)
+    }
+
+    fn passed(&self) -> u64 {
+        System::passed(self)
     }
 
     fn now(&self) -> Cycle {

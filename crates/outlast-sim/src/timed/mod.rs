@@ -40,6 +40,7 @@ mod timeline;
 mod tlb;
 mod trace;
 mod uncore;
+mod warm;
 mod wheel;
 
 pub use causes::{ReadCause, ReadsByCause, WritesByCause};

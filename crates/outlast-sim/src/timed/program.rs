@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outlast_trace::{
     Access, Execution, Happening, PAGE_BYTES, PoolOffset, Program, ProgramError, Site, SiteKind,
-    Thread, ThreadOrder, is_output, order_of_threads, word_pieces,
+    Thread, ThreadOrder, TxId, TxMark, is_output, order_of_threads, tx_mark, word_pieces,
 };
 use rustc_hash::FxHashMap;
 
@@ -141,7 +141,7 @@ impl ProgramMemory {
 /// Registers are the instructions' own, so loads wait for those that give their addresses. Branches
 /// have their direction. What the system writes are stores of whole words. String instructions store
 /// word by word. A flush has no address in a trace and does nothing. System calls that write to something
-/// outside are output, an epoch's mark.
+/// outside are output, an epoch's mark; calls of [`MARK_CALL`](outlast_trace::MARK_CALL) mark transactions.
 #[derive(Debug)]
 pub struct ProgramSource {
     program: Arc<Program>,
@@ -156,6 +156,8 @@ pub struct ProgramSource {
     /// The conditional branch at the end of the block before: where it goes is known with the next.
     branch: Option<(Instr, u64)>,
     repeated: Repeated,
+    /// Instructions of the program so far.
+    instructions: u64,
     /// Whether it begins again at its end, and how often it has.
     goes_on: bool,
     rounds: u64,
@@ -208,6 +210,7 @@ impl ProgramSource {
             told: 0,
             branch: None,
             repeated: Repeated::default(),
+            instructions: 0,
             goes_on: false,
             rounds: 0,
         }
@@ -278,9 +281,20 @@ impl Source for ProgramSource {
                 repeated,
             };
             match thread.next().map_err(|error| SourceError(error.to_string()))? {
-                Some(Happening::Execution(execution)) => filling.execution(&execution)?,
+                Some(Happening::Execution(execution)) => {
+                    self.instructions += execution.insns.len() as u64;
+                    filling.execution(&execution)?;
+                }
                 Some(Happening::SystemWrite { at, bytes }) => filling.system_write(at, bytes)?,
-                Some(Happening::Call { number, .. }) if is_output(number) => filling.output(),
+                Some(Happening::Call { number, .. }) if is_output(number) => {
+                    filling.mark(Mark::Epoch);
+                }
+                Some(Happening::Call { number, arguments }) => match tx_mark(number, &arguments) {
+                    Some(TxMark::Begin) => filling.mark(Mark::TxBegin),
+                    Some(TxMark::End) => filling.mark(Mark::TxEnd),
+                    Some(TxMark::Ack) => filling.mark(Mark::Ack(TxId(arguments[1]))),
+                    None => {}
+                },
                 Some(_) => {}
                 None => {
                     filling.branch_goes(None);
@@ -293,6 +307,10 @@ impl Source for ProgramSource {
             }
         }
         Ok(())
+    }
+
+    fn passed(&self) -> Option<u64> {
+        Some(self.instructions)
     }
 }
 
@@ -527,11 +545,11 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// The program gives something away.
-    fn output(&mut self) {
+    /// The program gives something away, or marks something.
+    fn mark(&mut self, mark: Mark) {
         self.branch_goes(None);
         self.repeated_ends();
-        self.batch.push_mark(Mark::Epoch);
+        self.batch.push_mark(mark);
     }
 
     fn system_write(&mut self, at: u64, bytes: &[u8]) -> Result<(), SourceError> {

@@ -233,7 +233,7 @@ impl<S: Scheme> System<S> {
                     return Err(self.stuck());
                 }
                 self.up.below.wheel.advance(core_at);
-                self.tick(core, core_at, until);
+                self.tick(core, core_at, until, limit);
             }
         }
         Ok(Ended::Limit)
@@ -262,12 +262,11 @@ impl<S: Scheme> System<S> {
         (core, first, second)
     }
 
-    fn tick(&mut self, core: usize, at: Cycle, until: Cycle) {
+    fn tick(&mut self, core: usize, at: Cycle, until: Cycle, limit: u64) {
         let before = self.cores[core].stats().instructions;
         self.next[core] = Cycle::NEVER;
-        if self.alarms.next < u64::MAX {
-            self.up.ahead_max = self.alarms.next.saturating_sub(self.retired);
-        }
+        // An in-order core runs ahead no further than the run goes, nor past the next alarm.
+        self.up.ahead_max = self.alarms.next.min(limit).saturating_sub(self.retired);
         let next = self.cores[core].tick(at, until, &mut self.up);
         self.next[core] = self.next[core].min(next);
         let retired = self.cores[core].stats().instructions - before;

@@ -168,7 +168,7 @@ impl<S: Scheme> Uncore<S> {
 
     /// The caches that a thread uses: those of its core.
     #[inline]
-    fn lane(&self, core: u8) -> usize {
+    pub(super) fn lane(&self, core: u8) -> usize {
         usize::from(self.threads.core_of[usize::from(core)])
     }
 

@@ -421,3 +421,62 @@ fn a_timeline_is_json_whose_slices_nest_and_changes_nothing() {
         assert!(of("C").any(|e| e["name"] == "reads"));
     }
 }
+
+#[test]
+fn a_run_ends_after_as_many_instructions_as_were_asked_for() {
+    for kind in ["ooo", "inorder"] {
+        let mut config = MachineConfig::named("server").unwrap();
+        config.set_option("core.kind", kind).unwrap();
+        let width = u64::from(config.core.retire_width);
+        let source: Box<dyn Source> = Box::new(Stream::new(Pattern::Friendly, 5));
+        let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
+        for asked in [100, 1, 900] {
+            system.run(asked).unwrap();
+            let ran = system.take_stats().instructions();
+            assert!((asked..asked + width).contains(&ran), "{kind}: {ran} for {asked}");
+        }
+    }
+}
+
+/// Loads of all lines, then stores to some of them, then the same loads.
+fn lines_twice() -> OpLog {
+    let mut log = loads(1000, |k| k);
+    for k in 0..1000u64 {
+        let bytes = (k + 1).to_le_bytes();
+        log.op(LaneId(0), Op::Store { at: LineAddr(k / 2).start(), bytes: &bytes });
+    }
+    loads(1000, |k| k).iter().for_each(|(lane, op)| log.op(lane, op));
+    log
+}
+
+#[test]
+fn what_is_passed_without_time_is_in_caches_and_in_memory() {
+    for (kind, leaves_dirty) in [("ooo", true), ("inorder", true), ("inorder", false)] {
+        let mut config = MachineConfig::named("server").unwrap();
+        config.set_option("core.kind", kind).unwrap();
+        let log = Arc::new(lines_twice());
+        let machine = |warm: u64| {
+            let source: Box<dyn Source> = Box::new(LaneOps::new(Arc::clone(&log), LaneId(0)));
+            let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
+            if warm > 0 {
+                system.warm(warm, leaves_dirty).unwrap();
+                assert!((warm..warm + 1000).contains(&system.passed()), "{}", system.passed());
+            }
+            system.run_to_end().unwrap();
+            let stats = system.take_stats();
+            let line =
+                |line| u64::from_le_bytes(system.line(LineAddr(line))[..8].try_into().unwrap());
+            assert_eq!([0, 7, 499, 500].map(line), [2, 16, 1000, 0], "{kind}, {warm}");
+            stats
+        };
+        let (cold, warm) = (machine(0), machine(1900));
+        assert!(cold.caches.traffic.memory_reads >= 1000);
+        // A scheme that keeps state with lines may keep some with pages: its TLBs begin empty.
+        let walks = if leaves_dirty { 0 } else { 1000 / 64 };
+        assert!(warm.cores[0].walks <= walks, "{kind}: {} walks", warm.cores[0].walks);
+        let reads = warm.caches.traffic.memory_reads;
+        assert!(reads <= walks, "{kind}: {reads} reads of memory");
+        let (all, some) = (cold.instructions(), warm.instructions());
+        assert!(some > 0 && some + 1900 <= all, "{some} of {all} took time");
+    }
+}

@@ -138,6 +138,31 @@ pub fn is_output(call: u32) -> bool {
     OUTPUT_CALLS.contains(&call)
 }
 
+/// The system call by which a program marks its transactions; no kernel has it. Its first argument says
+/// which mark: 1, 2, 3 for those of [`TxMark`].
+pub const MARK_CALL: u32 = 20_300;
+
+/// What a program marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxMark {
+    /// A transaction begins.
+    Begin,
+    /// It ends.
+    End,
+    /// It is acknowledged: the program relies on it from here on.
+    Ack,
+}
+
+/// The mark that a system call is, if it is one.
+pub fn tx_mark(call: u32, arguments: &[u64; 3]) -> Option<TxMark> {
+    match (call, arguments[0]) {
+        (MARK_CALL, 1) => Some(TxMark::Begin),
+        (MARK_CALL, 2) => Some(TxMark::End),
+        (MARK_CALL, 3) => Some(TxMark::Ack),
+        _ => None,
+    }
+}
+
 /// Whether a file begins as traces of programs do. Not being readable is no error here.
 pub fn is_program_trace(path: &Path) -> bool {
     let mut header = [0; 10];

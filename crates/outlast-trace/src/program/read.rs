@@ -155,6 +155,11 @@ impl Program {
         Ok(())
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.source.path
+    }
+
     /// What the trace says of itself.
     pub fn about(&self) -> &About {
         &self.about

@@ -50,7 +50,7 @@ pub(in crate::timed) struct InOrder {
     stage: Stage,
     /// When the present instruction began: its own cycle passes beside its loads.
     began: Cycle,
-    predictor: Predictor,
+    pub(super) predictor: Predictor,
     mispredict_cycles: u64,
     /// Before this it begins nothing and goes on with nothing, whatever wakes it.
     free_at: Cycle,

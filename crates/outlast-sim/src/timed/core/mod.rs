@@ -13,12 +13,13 @@ pub(super) use ooo::OutOfOrder;
 pub(super) use ports::Ports;
 
 use super::{
-    instr::{Batch, Instr, InstrKind, Source, SourceError},
+    instr::{Batch, Instr, InstrKind, Mark, Source, SourceError},
     ports::Scheme,
     stats::CoreStats,
     time::Cycle,
     uncore::Uncore,
 };
+use crate::cache::LineBytes;
 
 /// Where instructions wait before they are dispatched.
 pub(super) struct Front {
@@ -86,6 +87,11 @@ impl Front {
         self.exhausted = self.batch.instrs.is_empty() || self.failed.is_some();
     }
 
+    /// Instructions that the source has given so far, as it counts them.
+    fn passed(&self) -> u64 {
+        self.source.passed().unwrap_or(self.before + self.batch.instrs.len() as u64)
+    }
+
     /// Whether there is nothing more.
     fn is_exhausted(&self) -> bool {
         self.exhausted && self.next >= self.batch.instrs.len()
@@ -100,6 +106,47 @@ pub(super) enum Core {
 }
 
 impl Core {
+    /// The next instruction, with its mark or its line if it has one, where time does not pass. Behind
+    /// `any` others only one of their batch.
+    pub(super) fn next_untimed(&mut self, any: bool) -> Option<(Instr, Option<Mark>, LineBytes)> {
+        let front = self.front_mut();
+        if any && front.next == front.batch.instrs.len() {
+            return None;
+        }
+        let instr = *front.peek()?;
+        let mark = (instr.kind == InstrKind::Mark).then(|| front.batch.mark(&instr));
+        let line = match instr.kind {
+            InstrKind::Store64 => *front.batch.line(&instr),
+            _ => [0; 64],
+        };
+        Some((instr, mark, line))
+    }
+
+    /// Leaves that one behind.
+    pub(super) fn pass_untimed(&mut self) {
+        self.front_mut().advance();
+    }
+
+    /// Instructions that its source has given so far, as that counts them.
+    pub(super) fn passed(&self) -> u64 {
+        self.front().passed()
+    }
+
+    /// The predictor sees a branch.
+    pub(super) fn learn_branch(&mut self, pc: u64, taken: bool) {
+        match self {
+            Core::InOrder(core) => core.predictor.predict(pc, taken),
+            Core::OutOfOrder(core) => core.predictor.predict(pc, taken),
+        };
+    }
+
+    fn front_mut(&mut self) -> &mut Front {
+        match self {
+            Core::InOrder(core) => &mut core.front,
+            Core::OutOfOrder(core) => &mut core.front,
+        }
+    }
+
     /// Does what can be done at `now`, or, in order, from `now` until before `until`. Returns
     /// when there will be something to do, unless an event tells earlier.
     #[inline]

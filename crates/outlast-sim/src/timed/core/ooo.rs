@@ -73,7 +73,7 @@ pub(in crate::timed) struct OutOfOrder {
     told: Vec<u32>,
     issue: Ports,
     load_ports: Ports,
-    predictor: Predictor,
+    pub(super) predictor: Predictor,
     dispatch_width: u32,
     retire_width: u32,
     mispredict_cycles: u64,

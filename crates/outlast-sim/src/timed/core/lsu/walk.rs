@@ -41,6 +41,20 @@ impl Lsu {
         }
     }
 
+    /// The TLB sees an access, without time. Returns the page if a walk had to find it.
+    pub(in crate::timed) fn learn_page(&mut self, at: u64) -> Option<u64> {
+        if !self.translate {
+            return None;
+        }
+        let page = self.tlb.page(at);
+        if self.tlb.look_up(page) != Translation::Missing {
+            return None;
+        }
+        self.tlb.install(page);
+        while self.tlb.take_left().is_some() {}
+        Some(page)
+    }
+
     pub(super) fn walk<S: Scheme>(&mut self, page: u64, waiter: Walker, up: &mut Uncore<S>) {
         if let Some(walk) = self.walks.iter_mut().find(|walk| walk.page == Some(page)) {
             walk.waiters.push(waiter);
