@@ -62,12 +62,14 @@ const SHADOW_PAGES: Key = Key::number(
     "shadow pages, and entries of the SSP cache; 0: 1560 a lane, as the paper's TLBs have, or as \
      many as the work has pages",
 );
+/// The most ways that a TLB can have.
+const WAYS_MAX: u32 = 64;
 const TLB_PAGES: Key = Key::number(
     "tlb_pages",
     Unit::Count("pages"),
     0,
     (0, 1 << 16),
-    "pages that each core's TLB holds, in one set; 0: the machine's TLB",
+    "pages that each core's TLB holds, in sets of 64 at most; 0: the machine's TLB",
 );
 const TX_PAGES: Key = Key::number(
     "tx_pages",
@@ -222,8 +224,11 @@ impl Under {
         }
         if self.tlb_pages > 0 {
             let tlb = &mut config.tlb;
-            (tlb.l1_sets, tlb.l1_ways, tlb.l2_sets) = (1, 1, 1);
-            tlb.l2_ways = self.tlb_pages as u32;
+            (tlb.l1_sets, tlb.l1_ways) = (1, 1);
+            // The most ways of a set that divide the pages.
+            let pages = self.tlb_pages as u32;
+            let ways = (1..=WAYS_MAX).rev().find(|ways| pages.is_multiple_of(*ways)).unwrap_or(1);
+            (tlb.l2_sets, tlb.l2_ways) = (pages / ways, ways);
         }
         Ok(config)
     }
