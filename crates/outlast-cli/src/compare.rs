@@ -21,7 +21,8 @@ pub struct CompareArgs {
     /// A workload or program of the machine (`outlast workloads` lists them).
     #[arg(value_name = "WORK", required_unless_present = "trace")]
     work: Option<String>,
-    /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`.
+    /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`, or a captured
+    /// program's that marks its own (docs/trace.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["work", "ProgramArgs"])]
     trace: Option<PathBuf>,
     /// Schemes of the machine and of the runtime, separated by commas [default: all but those as

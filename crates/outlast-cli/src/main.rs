@@ -6,6 +6,8 @@
 mod bench;
 mod compare;
 mod crash;
+#[cfg(test)]
+mod documented;
 mod list;
 mod names;
 mod planted;

@@ -1,6 +1,6 @@
 //! `outlast sim`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use outlast::{Plant, SCHEMES, Scheme};
@@ -284,7 +284,16 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             return Err("--resume and --resume-entry take schemes of the machine".into());
         }
         (Task::Transactions(_), Some(_)) => {}
-        (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
+        (Task::Run(Work::Trace(path)), Some(points)) => {
+            return crash_captured(args, path, points, as_json, seed);
+        }
+        (_, Some(_)) => {
+            return Err(
+                "--crash takes a workload with transactions (hash, rbtree, sps1, …), or one --trace \
+                 of a captured program"
+                    .into(),
+            );
+        }
         (_, None) if args.plant.is_some() => {
             return Err("--plant goes with --crash or --crash-entry".into());
         }
@@ -420,6 +429,36 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }
 
+/// Runs some transactions of what a command asks for, on each machine and under each scheme. Returns how
+/// many runs that were.
+#[cfg(test)]
+pub fn try_small(args: &SimArgs, seed: u64) -> Result<usize, Box<dyn std::error::Error>> {
+    if args.what.as_deref() == Some("machines") || args.plant.as_deref() == Some("list") {
+        return Ok(0);
+    }
+    // Files are examples, machines of one's own as well.
+    let config = if args.config.ends_with(".toml") { DEFAULT_MACHINE } else { &args.config };
+    let task = task(args, seed)?;
+    let scheme = match (&task, &args.scheme[..]) {
+        (Task::Run(_), [scheme]) => scheme.parse()?,
+        _ => MachineScheme::plain(),
+    };
+    let schemes = machine_schemes(&task, scheme);
+    let settings = simulated::settings(config, CoreName::kind(args.core), &args.options, &schemes)?;
+    let Task::Transactions(Transactions { program: Some((plan, schemes)), .. }) = task else {
+        return Ok(0);
+    };
+    let small =
+        Plan { warm_up: 0, transactions: 8, footprint: plan.footprint.min(1 << 18), ..plan };
+    let work = small.record()?;
+    for setting in &settings {
+        for &scheme in &schemes {
+            simulated::measure(&setting.machine, scheme, &work, &setting.options_of(scheme)?)?;
+        }
+    }
+    Ok(settings.len() * schemes.len())
+}
+
 fn runtime_run(
     args: &SimArgs,
     machine: &MachineConfig,
@@ -506,6 +545,82 @@ fn crash_programs(
                     "outlast: {} is planted in {scheme}, and nothing was noticed here; see {}",
                     plant.name,
                     Campaign::showing(plant, seed).command(None)
+                );
+            }
+        }
+    }
+    if as_json {
+        out!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
+/// Crashes a captured program under schemes of the machine: epochs of all that it stored, or the
+/// transactions that it marks.
+fn crash_captured(
+    args: &SimArgs,
+    path: &Path,
+    points: Points,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let (schemes, software) = names::schemes(&args.scheme)?;
+    if schemes.is_empty() || !software.is_empty() {
+        return Err(
+            "--crash of a captured program takes schemes of the machine: give --scheme".into()
+        );
+    }
+    let plant = args.plant.as_deref().map(machine_plant).transpose()?;
+    let schemes = machine_planted_in(plant, &schemes, true)?;
+    let settings =
+        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
+    let work = simulated::captured_work(path, args.instructions, seed)?;
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for setting in settings {
+        for &scheme in &schemes {
+            let small = Campaign::small(scheme, work.plan.workload.name, seed);
+            let campaign = Campaign {
+                plan: work.plan,
+                options: setting.options_of(scheme)?,
+                machine: setting.machine.clone(),
+                plant,
+                points,
+                resumes: args.resumes(),
+                resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
+                ..small
+            };
+            if work.transactions == 0 && !campaign.has_epochs(&work).unwrap_or(false) {
+                return Err(simulated::no_transactions(path, scheme).into());
+            }
+            let report = campaign.run_on(&work)?;
+            let mut found = simulated::crash_records(&campaign, &report);
+            simulated::name_records(&mut found, path);
+            setting.mark(scheme, &mut found);
+            document.records.extend(found);
+            if !as_json {
+                outln!(
+                    "{} under {scheme}, guarantee {}: {} transactions, {} images of {} entries, resumed {} times, {} lost, {} torn",
+                    path.display(),
+                    scheme.guarantee(),
+                    work.transactions,
+                    report.images,
+                    report.entries,
+                    report.resumed,
+                    report.lost,
+                    report.torn
+                );
+            }
+            if report.is_guilty() {
+                verdict = Verdict::Bad;
+                let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
+                let command = campaign.command_on(path, args.instructions, report.first_entry());
+                noteln!("outlast: {scheme} fails: {why}; {command}");
+            } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
+                verdict = Verdict::Bad;
+                noteln!(
+                    "outlast: {} is planted in {scheme}, and nothing was noticed here",
+                    plant.name
                 );
             }
         }

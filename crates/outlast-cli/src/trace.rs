@@ -73,7 +73,7 @@ enum TraceCommand {
     /// missing is named, and the rest goes on. docs/trace.md has the table.
     #[command(after_help = STATUSES_OF_SUITE)]
     Suite(SuiteArgs),
-    /// Say where a trace comes from and how large it is.
+    /// Say where a trace comes from, how large it is, and what `check` says of it; status as there.
     Info(FileArgs),
     /// Count what a program's trace holds: instructions, accesses, branches, lines, calls.
     Stat(FileArgs),
@@ -199,36 +199,59 @@ fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
         teller.tell(Progress::Step { stage: "capturing, million events", done: mega, total: mega });
     })?;
     drop(teller);
+    let wrong = captured.files.iter().map(|file| wrong_with(&file.path)).collect::<Vec<_>>();
+    let verdict = match wrong.iter().all(Option::is_none) {
+        true => Verdict::Good,
+        false => Verdict::Bad,
+    };
     if !captured.status.success() && args.count.is_none() {
         noteln!("outlast: the program ended with {}", captured.status);
     }
     if as_json {
-        let record = |file: &CapturedFile| {
+        let record = |(file, wrong): (&CapturedFile, &Option<String>)| {
             json!({
                 "kind": "trace",
                 "file": file.path.display().to_string(),
                 "bytes": file.bytes,
                 "whole": file.ending == Ending::Whole,
                 "notes": file.notes,
+                "wrong": wrong,
             })
         };
-        let records = captured.files.iter().map(record).collect();
+        let records = captured.files.iter().zip(&wrong).map(record).collect();
         outln!("{}", crate::document("trace", seed, records));
-        return Ok(Verdict::Good);
+        return Ok(verdict);
     }
-    for file in &captured.files {
+    for (file, wrong) in captured.files.iter().zip(&wrong) {
         let ending = match file.ending {
             Ending::Whole => "",
-            Ending::Killed => ", up to where the process was killed or became another program",
+            Ending::Killed => {
+                ", up to some thousand instructions before the process was killed, or where it became \
+                 another program"
+            }
         };
         noteln!("outlast: {}: {} bytes{ending}", file.path.display(), file.bytes);
         file.notes.iter().for_each(|note| noteln!("outlast: {note}"));
+        wrong.iter().for_each(|wrong| noteln!("outlast: the trace is wrong: {wrong}"));
     }
-    Ok(Verdict::Good)
+    noteln!("outlast: programs find a processor without AVX, and take their paths for it");
+    Ok(verdict)
+}
+
+/// What `check` finds wrong with a trace, if anything, in one line.
+fn wrong_with(path: &Path) -> Option<String> {
+    match Program::open(path).and_then(|program| check_program(&program)) {
+        Ok(checked) if checked.count == 0 => None,
+        Ok(checked) => {
+            Some(format!("{} findings, the first: {}", checked.count, checked.findings[0]))
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 fn info(path: &Path, as_json: bool, seed: u64) -> CommandResult {
     let mut lines: Vec<(&str, serde_json::Value)> = Vec::new();
+    let mut verdict = Verdict::Good;
     if is_program_trace(path) {
         let program = Program::open(path)?;
         let about = program.about();
@@ -247,6 +270,11 @@ fn info(path: &Path, as_json: bool, seed: u64) -> CommandResult {
             ("whole", json!(program.ending() == Ending::Whole)),
             ("bytes", json!(program.bytes())),
         ]);
+        let wrong = wrong_with(path);
+        if wrong.is_some() {
+            verdict = Verdict::Bad;
+        }
+        lines.push(("check", json!(wrong.unwrap_or_else(|| "right".to_owned()))));
     } else if is_trace(path) {
         let log = read_trace(path)?;
         let lanes = log.iter().map(|(lane, _)| lane.0).max().map_or(0, |last| last + 1);
@@ -263,7 +291,7 @@ fn info(path: &Path, as_json: bool, seed: u64) -> CommandResult {
             ("instructions", json!(reader.instructions())),
         ]);
     }
-    show("trace info", &lines, as_json, seed)
+    show("trace info", &lines, as_json, seed).map(|_| verdict)
 }
 
 /// Prints lines of a name and a value, or a record of them.

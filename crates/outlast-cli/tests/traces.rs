@@ -59,6 +59,7 @@ fn a_program_is_captured_looked_at_cut_converted_and_replayed() {
     let info = json(&["trace", "info", &all]);
     assert_eq!(info["records"][0]["command"], "/bin/echo -- a line");
     assert_eq!(info["records"][0]["whole"], true);
+    assert_eq!(info["records"][0]["check"], "right");
     assert!(good(&["trace", "check", &all]).starts_with("0 findings; "));
     let stat = json(&["trace", "stat", &all]);
     let instructions = stat["records"][0]["instructions"].as_u64().unwrap();
@@ -83,6 +84,9 @@ fn a_program_is_captured_looked_at_cut_converted_and_replayed() {
     std::fs::write(&part, bytes).unwrap();
     let line = refused(&["trace", "check", &part]);
     assert!(line.contains("damaged"), "{line}");
+    let output = outlast(&["trace", "info", &part]);
+    let (status, told) = (output.status.code(), text(&output.stdout) + &text(&output.stderr));
+    assert!(status != Some(0) && told.contains("damaged"), "{status:?}: {told}");
 
     let output = outlast(&["trace", "--json", "--out", &all, "--", "/bin/echo", "aside"]);
     let document: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
@@ -134,4 +138,103 @@ fn programs_run_together_with_what_each_took() {
         assert_eq!(classes, ["0 a", "1 b"], "{scheme}");
         assert!(records.iter().all(|record| record["workload"] == "a+b"), "{scheme}");
     }
+}
+
+/// A table of words whose transactions the program marks, and some work outside of them.
+const MARKED: &str = "
+    #define _GNU_SOURCE
+    #include <unistd.h>
+    #include \"outlast_marks.h\"
+    static long table[512], sums[64];
+    int main() {
+        for (int n = 0; n < 512; n++) table[n] = n;
+        for (int tx = 0; tx < 40; tx++) {
+            sums[tx % 64] = table[tx];
+            OUTLAST_BEGIN();
+            for (int k = 0; k < 4; k++) table[(tx * 37 + k * 129) % 512] += tx + 1;
+            OUTLAST_END();
+            OUTLAST_ACK();
+        }
+        return 0;
+    }";
+
+#[test]
+fn a_captured_program_is_crashed_by_its_marks_and_by_epochs() {
+    let compiler = std::process::Command::new("cc").arg("--version").output();
+    if !has_qemu() || compiler.is_err() {
+        return eprintln!("qemu-user or cc is missing: no program with marks is captured");
+    }
+    let directory = directory();
+    let [source, program, trace, bare] =
+        ["marked.c", "marked", "marked.otrace", "bare.otrace"].map(|name| path(&directory, name));
+    std::fs::write(&source, MARKED).unwrap();
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../outlast-tracer/include");
+    let done = std::process::Command::new("cc")
+        .args(["-O1", "-I", include, "-o", &program, &source])
+        .status();
+    assert!(done.unwrap().success());
+    good(&["trace", "--out", &trace, "--", &program]);
+    let crash = |scheme: &str, trace: &str, more: &[&str]| {
+        let common =
+            ["sim", "--trace", trace, "--scheme", scheme, "--config", "tiny", "--crash", "60"];
+        outlast(&[&common[..], more].concat())
+    };
+    for scheme in ["fwb", "redu", "ssp", "ehou"] {
+        let output = crash(scheme, &trace, &["--resume", "1"]);
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{scheme}: {told}");
+        assert!(told.contains(" 40 transactions, ") && told.contains(" 0 lost, 0 torn"), "{told}");
+    }
+    // A scheme without a guarantee is found guilty, and the hint replays it.
+    let output = crash("unsafe-redo", &trace, &[]);
+    let told = text(&output.stdout) + &text(&output.stderr);
+    assert!(!told.contains(" 0 lost, 0 torn"), "{told}");
+    // Timed under a scheme of transactions, as a workload would be.
+    let timed = good(&["sim", "--trace", &trace, "--scheme", "fwb", "--config", "tiny"]);
+    assert!(timed.contains("throughput"), "{timed}");
+    // Epochs need no marks.
+    good(&["trace", "--out", &bare, "--count", "30000", "--", "/bin/true"]);
+    let output = crash("picl", &bare, &["--set", "scheme.epoch=3_000", "--resume", "1"]);
+    let told = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.code() == Some(0) && told.contains(" 0 lost, 0 torn"), "{told}");
+    for arguments in [
+        &["sim", "--trace", &bare, "--scheme", "fwb"][..],
+        &["sim", "--trace", &bare, "--scheme", "fwb", "--crash", "5"],
+    ] {
+        let line = refused(arguments);
+        assert!(line.contains("no transactions in it"), "{line}");
+    }
+}
+
+#[test]
+fn a_trace_of_operations_without_transactions_is_no_champsim_trace() {
+    let directory = directory();
+    let file = path(&directory, "a.otrace");
+    let mut log = outlast_trace::OpLog::default();
+    for n in 0..200u64 {
+        let (at, bytes) = (outlast_trace::PoolOffset(8 * n), n.to_le_bytes());
+        outlast_trace::Sink::op(
+            &mut log,
+            outlast_trace::LaneId(0),
+            outlast_trace::Op::Store { at, bytes: &bytes },
+        );
+    }
+    outlast_trace::write_trace(file.as_ref(), &log).unwrap();
+    let run = |scheme: &str| {
+        let rest = ["--scheme", scheme, "--config", "tiny", "--warm-up", "0"];
+        [&["sim", "--trace", &file][..], &rest]
+            .concat()
+            .iter()
+            .map(|it| (*it).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let words = |of: &[String]| of.to_vec();
+    for scheme in ["non-pers", "picl"] {
+        let run = words(&run(scheme));
+        let run: Vec<&str> = run.iter().map(String::as_str).collect();
+        assert!(good(&run).contains("instructions"), "{scheme}");
+    }
+    let run = run("fwb");
+    let line = refused(&run.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(line.contains("no transactions in it"), "{line}");
 }

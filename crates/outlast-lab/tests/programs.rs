@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use outlast_crash::machine::with_cores;
-use outlast_lab::points::{Choice, Points, choose};
+use outlast_lab::points::{Choice, Points, Window, choose};
 use outlast_lab::record::{Metric, Record};
 use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
+use outlast_lab::suite::{Windowed, windowed_table, windows_of};
 use outlast_schemes::{Image, MachineScheme, Options, Streams, apply, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
 use outlast_trace::{Happening, LineAddr, Program, is_output};
-use outlast_tracer::{ProgramOutput, Request, capture, qemu_version};
+use outlast_tracer::{Place, ProgramOutput, Request, capture, qemu_version};
 
 /// Captures a program into a folder; all of it, or a window.
 fn captured(
@@ -28,6 +29,21 @@ fn captured(
         count: window.map(|window| window.1),
         output: ProgramOutput::Nowhere,
         ..Request::new(folder.join(name), command.iter().cloned())
+    };
+    capture(&request, &mut |_| {}).unwrap().files[0].path.clone()
+}
+
+/// Captures all of a test of ours in one thread, in an environment that is the same everywhere: how
+/// libraries copy bytes does not depend on the processor.
+fn pinned(folder: &Path, name: &str, test: &str) -> PathBuf {
+    let mut command = own_test(test);
+    command.push("--test-threads=1".into());
+    let tunables = "glibc.cpu.hwcaps=-AVX2,-AVX,-ERMS,-FSRM,-SSSE3,-SSE4_1,-SSE4_2";
+    let environment = vec![("GLIBC_TUNABLES".into(), tunables.into())];
+    let request = Request {
+        output: ProgramOutput::Nowhere,
+        place: Place { environment: Some(environment), ..Place::default() },
+        ..Request::new(folder.join(name), command)
     };
     capture(&request, &mut |_| {}).unwrap().files[0].path.clone()
 }
@@ -84,21 +100,21 @@ fn guest_that_writes() {
 /// bytes word by word, so that it has an eighth of the program's instructions there.
 #[test]
 fn guest_with_phases() {
-    let mut table = vec![1u64; 1 << 16];
+    let mut table = vec![1u64; 1 << 15];
     let mut bytes = vec![0u8; 1 << 15];
     let mut sum = 0u64;
     for round in 0..3u64 {
-        for n in 0..60_000u64 {
+        for n in 0..5_000u64 {
             sum = (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9);
         }
         for at in (0..table.len()).step_by(8) {
             table[at] = table[at].wrapping_add(sum);
         }
-        for n in 0..4_000u64 {
-            let at = (n ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        for n in 0..1_000u64 {
+            let at = (n ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49;
             sum = sum.wrapping_add(table[at as usize]);
         }
-        for _ in 0..12 {
+        for _ in 0..4 {
             fill(&mut bytes, round as u8);
         }
     }
@@ -213,10 +229,10 @@ fn programs_go_on_until_all_are_done_and_what_they_write_is_held() {
 #[test]
 fn representative_windows_stand_for_the_whole_run() {
     let Some(place) = place() else { return };
-    let whole = captured(place.path(), "whole.otrace", &own_test("guest_with_phases"), None);
+    let whole = pinned(place.path(), "whole.otrace", "guest_with_phases");
     let program = Program::open(&whole).unwrap();
     let out = place.path().join("whole.points");
-    let choice = Choice { interval: 100_000, windows_max: 10, warm_up: 400_000, seed: 1 };
+    let choice = Choice { interval: 10_000, windows_max: 20, warm_up: 10_000, seed: 1 };
     let points = choose(&program, &choice, &out).unwrap();
     assert_eq!(Points::open(&out).unwrap(), points);
     let mut machine = machine("picl");
@@ -253,13 +269,80 @@ fn representative_windows_stand_for_the_whole_run() {
         cpi(&weighted)
     );
     println!("{text}");
-    assert!((3..=10).contains(&points.windows.len()) && 2 * ran < points.instructions, "{text}");
-    // A warm-up leaves out what the caches keep from long before, so it is not exact.
-    assert!(off(cpi(&weighted)) < 0.5, "{text}");
-    assert!(off(unweighted) > 3.0 * off(cpi(&weighted)), "{text}");
+    assert!((3..=20).contains(&points.windows.len()) && 2 * ran < points.instructions, "{text}");
+    // Caches are warm (`windows_of_everything_are_the_whole_run`). The error of the choice is left:
+    // vectors of basic blocks do not tell which of like intervals miss.
+    assert!(off(cpi(&weighted)) < 0.25, "{text}");
+    assert!(off(unweighted) > 2.0 * off(cpi(&weighted)), "{text}");
     let name = Metric::INSTRUCTIONS.name;
     let found = value(&weighted, name, None) / value(&exact, name, None);
     assert!((found - 1.0).abs() < 0.1, "{name} {found}: {text}");
+}
+
+/// Windows that are all of a trace take as long as it does: caches, TLBs and predictors hold at each
+/// window's begin what they hold there in the whole run.
+#[test]
+fn windows_of_everything_are_the_whole_run() {
+    const ALL: u64 = 120_000;
+    let Some(place) = place() else { return };
+    let path = place.path().join("part.otrace");
+    let command = [own_test("guest_with_phases"), vec!["--test-threads=1".into()]].concat();
+    let request = Request {
+        skip: 400_000,
+        count: Some(ALL),
+        output: ProgramOutput::Nowhere,
+        ..Request::new(&path, command)
+    };
+    capture(&request, &mut |_| {}).unwrap();
+    let out = place.path().join("part.points");
+    let window = |number: u64| Window {
+        file: format!("part.{number}.otrace").into(),
+        begins_at: number * ALL / 12,
+        warm_up: 0,
+        instructions: ALL / 12,
+        weight: 1.0 / 12.0,
+    };
+    let points = Points {
+        command: String::new(),
+        trace: Some("part.otrace".into()),
+        instructions: ALL,
+        intervals: 12,
+        windows: (0..12).map(window).collect(),
+    };
+    std::fs::write(&out, serde_json::to_string(&points).unwrap()).unwrap();
+    let cpi = |work: Work| {
+        let name = work.name();
+        let records = run(&Simulation {
+            machine: machine("picl"),
+            work,
+            warm_up: 0,
+            instructions: 1 << 40,
+            seed: 1,
+            timeline: None,
+            scheme: MachineScheme::plain(),
+            options: Options::default(),
+        })
+        .unwrap();
+        let own: Vec<_> = records.into_iter().filter(|record| record.workload == name).collect();
+        value(&own, Metric::CYCLES.name, None) / value(&own, Metric::INSTRUCTIONS.name, None)
+    };
+    let (whole, by_windows) = (cpi(Work::Trace(path)), cpi(Work::Windows(out)));
+    println!("CPI {whole} as a whole, {by_windows} by windows of everything");
+    assert!((by_windows / whole - 1.0).abs() < 0.02, "{by_windows} for {whole}");
+}
+
+/// Not a test by itself: prints the table of the traces that a variable names.
+#[test]
+#[ignore = "OUTLAST_WINDOWED names traces, with commas between them"]
+fn windows_of_given_traces() {
+    let Ok(traces) = std::env::var("OUTLAST_WINDOWED") else { return };
+    let of = |path: &str| {
+        let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        windows_of(&name, Path::new(path), &mut |_| {}).unwrap()
+    };
+    let all: Vec<_> = traces.split(',').map(of).collect();
+    println!("{}", windowed_table(&all));
+    assert!(all.iter().all(Windowed::is_right));
 }
 
 /// Memory at the end of an epoch.

@@ -9,6 +9,7 @@ use outlast_sim::LineBytes;
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Guarantee, LaneId, LineAddr, Op, PoolOffset, TxId};
 use outlast_workloads::machine::Recorded;
+use rustc_hash::FxHashSet;
 
 use super::crashes::Run;
 use crate::oracle::check;
@@ -164,8 +165,33 @@ impl History {
     }
 }
 
-/// The transactions of recorded work.
+/// The words to which work stores outside of transactions: no scheme promises anything of these.
+fn unprotected(work: &Recorded) -> FxHashSet<u64> {
+    let mut words = FxHashSet::default();
+    for stream in &work.streams {
+        let mut open: BTreeMap<u16, u64> = BTreeMap::new();
+        for (lane, op) in stream.iter() {
+            let depth = open.entry(lane.0).or_default();
+            match op {
+                Op::TxBegin => *depth += 1,
+                Op::TxEnd | Op::TxAbort => *depth = depth.saturating_sub(1),
+                Op::Store { at, bytes } if *depth == 0 => {
+                    words.extend(at.0 / 8..(at.0 + bytes.len() as u64).div_ceil(8));
+                }
+                _ => {}
+            }
+        }
+    }
+    words
+}
+
+/// The transactions of recorded work, with their stores to words that nothing else stores to.
 pub(super) fn ran(work: &Recorded) -> Ran {
+    let unprotected = unprotected(work);
+    let is_protected = |at: PoolOffset, bytes: &[u8]| {
+        let mut words = at.0 / 8..(at.0 + bytes.len() as u64).div_ceil(8);
+        unprotected.is_empty() || !words.any(|word| unprotected.contains(&word))
+    };
     let mut ran = Ran::default();
     for stream in &work.streams {
         let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();
@@ -175,7 +201,9 @@ pub(super) fn ran(work: &Recorded) -> Ran {
             match op {
                 Op::TxBegin => stack.push(Stores::new()),
                 Op::Store { at, bytes } => {
-                    if let Some(stores) = stack.last_mut() {
+                    if let Some(stores) = stack.last_mut()
+                        && is_protected(at, bytes)
+                    {
                         stores.push((at, bytes.to_vec()));
                     }
                 }

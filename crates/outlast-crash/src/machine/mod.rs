@@ -18,9 +18,10 @@ mod resume;
 
 pub use crate::runtime::campaign::Points;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use outlast_schemes::{Breaks, MachineScheme, Options, Plant, Streams, Work, whole_image};
+use outlast_schemes::{Breaks, Key, MachineScheme, Options, Plant, Streams, Work, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, Setup, Source};
 use outlast_trace::{Guarantee, LaneId};
@@ -183,12 +184,20 @@ impl Campaign {
     /// # Errors
     /// When the run cannot be made or comes to a stop.
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
-        let recorded = self.plan.record()?;
-        let work = work_of(&recorded);
-        let run = self.start(&recorded, &work, None)?;
+        self.run_on(&self.plan.record()?)
+    }
+
+    /// The same on work that was recorded otherwise, as a captured program's. Of the plan only the
+    /// seed counts.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&self, recorded: &Recorded) -> Result<Report, Box<dyn std::error::Error>> {
+        let work = work_of(recorded);
+        let run = self.start(recorded, &work, None)?;
         let history = match run.recovered {
             There::Epoch { .. } => History::of_epochs(&run),
-            There::Transactions(_) => History::of_transactions(&recorded),
+            There::Transactions(_) => History::of_transactions(recorded),
         };
         let entries = run.journal().journal().len();
         self.points.check(entries)?;
@@ -196,13 +205,22 @@ impl Campaign {
         let resumed = self.resumed_at(&points);
         let mut crashes = Crashes {
             campaign: self,
-            recorded: &recorded,
+            recorded,
             work: &work,
             history,
             report: Report { entries, ..Report::default() },
         };
         crashes.of(&run, None, &points, &resumed)?;
         Ok(crashes.report)
+    }
+
+    /// Whether the scheme keeps epochs of all that is stored, and no transactions.
+    ///
+    /// # Errors
+    /// When the scheme cannot run this work.
+    pub fn has_epochs(&self, recorded: &Recorded) -> Result<bool, Box<dyn std::error::Error>> {
+        let prepared = self.scheme.prepare(&work_of(recorded), &self.options, None)?;
+        Ok(prepared.epoch_lines() > 0)
     }
 
     /// The crash points among these from which the rest of the work runs on.
@@ -282,9 +300,7 @@ impl Campaign {
             format!("{} --threads {threads}", machine_options(&self.machine)),
             format!("--footprint {footprint} --transactions {transactions} --seed {seed}"),
         ];
-        for (key, value) in self.options.given(&self.scheme.keys()) {
-            words.push(format!("--set {}='{}'", key.full_name(), key.show(value)));
-        }
+        words.extend(self.given_options());
         if shared {
             words.push("--shared".to_owned());
         }
@@ -297,9 +313,32 @@ impl Campaign {
         if batch > 0 {
             words.push(format!("--batch {batch}"));
         }
-        if let Some(plant) = self.plant {
-            words.push(format!("--plant {}", plant.name));
-        }
+        words.extend(self.crash_options(point));
+        words.join(" ")
+    }
+
+    /// The command that runs this campaign again on the first instructions of a captured program.
+    pub fn command_on(&self, trace: &Path, instructions: u64, point: Option<CrashEntry>) -> String {
+        let mut words = vec![
+            format!("outlast sim --trace '{}' --scheme {}", trace.display(), self.scheme),
+            format!("{} --instructions {instructions}", machine_options(&self.machine)),
+            format!("--seed {}", self.plan.seed),
+        ];
+        words.extend(self.given_options());
+        words.extend(self.crash_options(point));
+        words.join(" ")
+    }
+
+    fn given_options(&self) -> Vec<String> {
+        let keys = self.scheme.keys();
+        let word =
+            |(key, value): (&Key, u64)| format!("--set {}='{}'", key.full_name(), key.show(value));
+        self.options.given(&keys).map(word).collect()
+    }
+
+    fn crash_options(&self, point: Option<CrashEntry>) -> Vec<String> {
+        let mut words: Vec<_> =
+            self.plant.iter().map(|plant| format!("--plant {}", plant.name)).collect();
         match point {
             Some(CrashEntry { entry, resumed }) => {
                 words.push(format!("--crash-entry {entry}"));
@@ -307,7 +346,7 @@ impl Campaign {
             }
             None => words.push(format!("--crash all --resume {}", self.resumes)),
         }
-        words.join(" ")
+        words
     }
 }
 

@@ -29,14 +29,15 @@ pub(crate) use wear::Wear;
 use std::path::PathBuf;
 
 use outlast::Scheme;
-use outlast_crash::machine::Campaign;
+use outlast_crash::machine::{Campaign, work_of};
 use outlast_schemes::MachineScheme;
+use outlast_trace::is_program_trace;
 use outlast_workloads::machine::Plan;
 
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Metric, Record};
-use crate::simulated::{self, Setting, Work};
+use crate::simulated::{self, Setting, Work, captured_work};
 use measure::Subject;
 
 /// What is compared.
@@ -47,6 +48,9 @@ pub enum Compared {
     /// A trace of ours with transactions; a quarter of its instructions is warm-up.
     Trace(PathBuf),
 }
+
+/// Instructions of a captured program that are compared at most.
+const CAPTURED_INSTRUCTIONS_MAX: u64 = 20_000_000;
 
 /// The program whose small campaign stands for a trace's.
 const CRASHED_FOR_TRACES: &str = "hash-toggle";
@@ -249,15 +253,19 @@ impl Comparison {
                 let opened = std::fs::File::open(path);
                 opened.map_err(|error| format!("{}: {error}", path.display()))?;
                 let work = Work::Trace(path.clone());
-                let of_schemes = work.for_schemes(false, work.real()?.as_ref())?;
-                let outlast_schemes::Streams::Recorded(_) = &of_schemes.streams else {
+                let of_schemes = match is_program_trace(path) {
+                    true => work_of(&captured_work(path, CAPTURED_INSTRUCTIONS_MAX, self.seed)?),
+                    false => work.for_schemes(false, None)?,
+                };
+                if work.lacks_transactions(&of_schemes) {
                     let path = path.display();
                     return Err(format!(
                         "{path}: a comparison is of transactions, and this is no trace that has \
-                         any: take one of `outlast sim WORK --scheme SCHEME --save-trace FILE`"
+                         any: take one of `outlast sim WORK --scheme SCHEME --save-trace FILE`, \
+                         or a captured program that marks its own (docs/trace.md)"
                     )
                     .into());
-                };
+                }
                 Ok(Subject::of_trace(work.name(), of_schemes, self.seed))
             }
         }

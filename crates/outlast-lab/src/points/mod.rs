@@ -37,6 +37,9 @@ pub struct Choice {
 pub struct Points {
     /// The command that was traced.
     pub command: String,
+    /// The whole trace, from the folder of the file of windows. Files of older versions have none.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
     /// Instructions of the whole trace, all threads together.
     pub instructions: u64,
     /// Intervals that were compared.
@@ -88,7 +91,7 @@ pub fn choose(
     let clusters = cluster(&intervals, choice.windows_max, choice.seed);
     let stem = out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let windows: Vec<Window> = clusters
-        .windows(&intervals)
+        .windows(&intervals, choice.windows_max)
         .into_iter()
         .enumerate()
         .map(|(number, (interval, weight))| {
@@ -105,13 +108,43 @@ pub fn choose(
     };
     cut_parts(program, &windows.iter().map(part).collect::<Vec<_>>())?;
     let command = program.about().command.join(" ");
-    let points = Points { command, instructions, intervals: intervals.len() as u64, windows };
+    let trace = Some(beside(out, program.path()));
+    let intervals = intervals.len() as u64;
+    let points = Points { command, trace, instructions, intervals, windows };
     let json = serde_json::to_string_pretty(&points)? + "\n";
     write_whole(out, json).map_err(|error| format!("{}: {error}", out.display()))?;
     Ok(points)
 }
 
+/// A trace's name in a file of windows: its own, where both are in one folder, or else all of its path.
+fn beside(out: &Path, trace: &Path) -> PathBuf {
+    let folder = |path: &Path| std::path::absolute(path).ok()?.parent().map(Path::to_owned);
+    match trace.file_name() {
+        Some(name) if folder(out) == folder(trace) => name.into(),
+        _ => std::path::absolute(trace).unwrap_or_else(|_| trace.to_owned()),
+    }
+}
+
 impl Points {
+    /// The whole trace of the windows in `file`: what runs before each window warms the caches.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn trace_of(&self, file: &Path) -> Result<PathBuf, String> {
+        let shown = file.display();
+        let Some(trace) = &self.trace else {
+            return Err(format!(
+                "{shown}: names no whole trace: make the windows anew by `outlast trace points`"
+            ));
+        };
+        let path = file.parent().unwrap_or(Path::new("")).join(trace);
+        if !path.is_file() {
+            let path = path.display();
+            return Err(format!("{shown}: {path} is missing, the whole trace of these windows"));
+        }
+        Ok(path)
+    }
+
     /// Reads a file of windows.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Runs of the timed machine, and what they say as records.
 
+mod captured;
 mod costs;
 mod memory;
 mod native;
@@ -11,6 +12,7 @@ mod runtime;
 mod settings;
 mod windows;
 
+pub use captured::{captured_work, name_records, no_transactions};
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{
@@ -108,12 +110,7 @@ impl Work {
                 }
                 let last_lane = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0);
                 let lanes = last_lane.saturating_add(1);
-                let has_transactions = log.iter().any(|(_, op)| matches!(op, Op::TxBegin));
-                let streams = match has_transactions || is_plain {
-                    true => Streams::Recorded(vec![log]),
-                    false => Streams::Generated { tx_stores: 0 },
-                };
-                (streams, LineAddr(last / 64 + 1), lanes)
+                (Streams::Recorded(vec![log]), LineAddr(last / 64 + 1), lanes)
             }
             Work::Trace(_) | Work::Programs(_) | Work::Windows(_) => {
                 (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1)
@@ -127,6 +124,13 @@ impl Work {
             is_nested: false,
             whole: None,
         })
+    }
+
+    /// Whether this is a trace without transactions.
+    pub(crate) fn lacks_transactions(&self, of_schemes: &outlast_schemes::Work) -> bool {
+        let has_any =
+            |log: &Arc<outlast_trace::OpLog>| log.iter().any(|(_, op)| matches!(op, Op::TxBegin));
+        matches!(self, Work::Trace(_)) && !of_schemes.recorded().iter().any(has_any)
     }
 
     /// The programs of which this is a trace, if it is of real programs.
@@ -295,6 +299,17 @@ fn run_with(
     let real = work.real()?;
     let of_schemes = work.for_schemes(is_plain, real.as_ref())?;
     let prepared = scheme.prepare(&of_schemes, options, None);
+    if let Work::Trace(path) = work
+        && !is_plain
+        && prepared.as_ref().map_or(0, |prepared| prepared.epoch_lines()) == 0
+        && work.lacks_transactions(&of_schemes)
+    {
+        // A scheme of transactions.
+        return match real {
+            Some(_) if requests.is_none() && timeline.is_none() => captured::run(simulation, path),
+            _ => Err(no_transactions(path, *scheme).into()),
+        };
+    }
     let prepared = prepared.map_err(|error| format!("{}: {error}", work.name()))?;
     let lanes = of_schemes.lanes;
     let sources = work.sources(prepared.as_ref(), lanes, *seed, !is_plain, real.as_ref())?;

@@ -4,6 +4,7 @@
 //!
 //! * [`PROGRAMS`] is the table, [`MIXES`] the mixes of eight after PiCL's Table V;
 //! * [`Suite`] is the folder with the traces: [`Suite::trace`] captures what is not there yet;
+//! * [`windowed()`] sets representative windows beside the whole runs that they stand for;
 //! * [`measure()`] sets misses and write-backs beside what was published of the originals.
 //!
 //! A trace counts as there if all it comes from is the same: command, inputs, window, versions of
@@ -24,6 +25,7 @@ mod measure;
 mod mixes;
 mod packages;
 mod programs;
+mod windowed;
 
 use std::path::{Path, PathBuf};
 
@@ -36,6 +38,7 @@ pub use measure::{Behaviour, MACHINE, SOURCE, behaviour_table, measure};
 pub use mixes::{MIXES, Mix};
 pub use packages::{install, missing_packages};
 pub use programs::PROGRAMS;
+pub use windowed::{ERROR_MAX, Windowed, windowed, windowed_table, windows_of};
 
 /// How much of each program is traced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
