@@ -21,7 +21,7 @@ fn commands(page: &str) -> Vec<String> {
             continue;
         }
         let line = line.trim().trim_start_matches("$ ");
-        if !is_code || !line.starts_with("outlast ") {
+        if !is_code || !line.starts_with("outlast ") || line.starts_with("outlast = ") {
             continue;
         }
         let mut command = line.to_owned();

@@ -651,6 +651,82 @@ fn crash_captured(
     Ok(verdict)
 }
 
+/// Crashes a captured program under schemes of the machine: epochs of all that it stored, or the
+/// transactions that it marks.
+fn crash_captured(
+    args: &SimArgs,
+    path: &Path,
+    points: Points,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let (schemes, software) = names::schemes(&args.scheme)?;
+    if schemes.is_empty() || !software.is_empty() {
+        return Err(
+            "--crash of a captured program takes schemes of the machine: give --scheme".into()
+        );
+    }
+    let plant = args.plant.as_deref().map(machine_plant).transpose()?;
+    let schemes = machine_planted_in(plant, &schemes, true)?;
+    let settings =
+        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
+    let work = simulated::captured_work(path, args.instructions, seed)?;
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for setting in settings {
+        for &scheme in &schemes {
+            let small = Campaign::small(scheme, work.plan.workload.name, seed);
+            let campaign = Campaign {
+                plan: work.plan,
+                options: setting.options_of(scheme)?,
+                machine: setting.machine.clone(),
+                plant,
+                points,
+                resumes: args.resumes(),
+                resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
+                ..small
+            };
+            if work.transactions == 0 && !campaign.has_epochs(&work).unwrap_or(false) {
+                return Err(simulated::no_transactions(path, scheme).into());
+            }
+            let report = campaign.run_on(&work)?;
+            let mut found = simulated::crash_records(&campaign, &report);
+            simulated::name_records(&mut found, path);
+            setting.mark(scheme, &mut found);
+            document.records.extend(found);
+            if !as_json {
+                outln!(
+                    "{} under {scheme}, guarantee {}: {} transactions, {} images of {} entries, resumed {} times, {} lost, {} torn",
+                    path.display(),
+                    scheme.guarantee(),
+                    work.transactions,
+                    report.images,
+                    report.entries,
+                    report.resumed,
+                    report.lost,
+                    report.torn
+                );
+            }
+            if report.is_guilty() {
+                verdict = Verdict::Bad;
+                let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
+                let command = campaign.command_on(path, args.instructions, report.first_entry());
+                noteln!("outlast: {scheme} fails: {why}; {command}");
+            } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
+                verdict = Verdict::Bad;
+                noteln!(
+                    "outlast: {} is planted in {scheme}, and nothing was noticed here",
+                    plant.name
+                );
+            }
+        }
+    }
+    if as_json {
+        out!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
 /// The schemes of these that have what a plant breaks: all of them where they were asked for.
 fn machine_planted_in(
     plant: Option<&MachinePlant>,

@@ -113,26 +113,33 @@ impl Clusters {
     }
 
     /// Of each group the interval nearest to its centre, and the group's share of all instructions; in
-    /// the order of the trace.
-    pub fn windows(&self, intervals: &[Interval]) -> Vec<(usize, f64)> {
+    /// the order of the trace. Where there may be more windows than groups, large groups are divided
+    /// along the trace into parts with a window each: what is in the caches changes with time, and
+    /// vectors do not tell.
+    pub fn windows(&self, intervals: &[Interval], most: usize) -> Vec<(usize, f64)> {
         let all: u64 = intervals.iter().map(|interval| interval.instructions).sum();
         // The last interval is shorter: it stands for a group only where it is alone.
         let full = intervals.iter().map(|interval| interval.instructions).max().unwrap_or(0);
-        let mut windows: Vec<(usize, f64)> = (0..self.centres.len())
-            .filter_map(|number| {
-                let own = || (0..intervals.len()).filter(|it| self.of[*it] == number);
-                let key = |it: &usize| {
-                    let is_short = intervals[*it].instructions < full / 2;
-                    (is_short, squared_distance(&self.centres[number], &intervals[*it].vector))
-                };
-                let nearest = own().min_by(|a, b| {
+        let more = most.saturating_sub(self.centres.len());
+        let mut windows = Vec::new();
+        for (number, centre) in self.centres.iter().enumerate() {
+            let key = |it: &usize| {
+                let is_short = intervals[*it].instructions < full / 2;
+                (is_short, squared_distance(centre, &intervals[*it].vector))
+            };
+            let own: Vec<usize> =
+                (0..intervals.len()).filter(|it| self.of[*it] == number).collect();
+            let parts = (1 + more * own.len() / intervals.len()).min(own.len());
+            for part in 0..parts {
+                let own = &own[own.len() * part / parts..own.len() * (part + 1) / parts];
+                let nearest = own.iter().min_by(|a, b| {
                     let (a, b) = (key(a), key(b));
                     a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-                })?;
-                let count: u64 = own().map(|it| intervals[it].instructions).sum();
-                Some((nearest, count as f64 / all as f64))
-            })
-            .collect();
+                });
+                let count: u64 = own.iter().map(|it| intervals[*it].instructions).sum();
+                windows.extend(nearest.map(|nearest| (*nearest, count as f64 / all as f64)));
+            }
+        }
         windows.sort_unstable_by_key(|window| window.0);
         windows
     }
@@ -162,7 +169,7 @@ mod tests {
         for seed in 0..20 {
             let intervals = phases(&order);
             let clusters = cluster(&intervals, 8, seed);
-            let windows = clusters.windows(&intervals);
+            let windows = clusters.windows(&intervals, 3);
             assert_eq!(windows.len(), 3, "seed {seed}: {windows:?}");
             for (interval, weight) in windows {
                 let count = order.iter().filter(|phase| **phase == order[interval]).count();
@@ -174,9 +181,15 @@ mod tests {
     #[test]
     fn one_phase_is_one_window_and_fewer_intervals_than_groups_are_enough() {
         let intervals = phases(&[4; 30]);
-        assert_eq!(cluster(&intervals, 10, 1).windows(&intervals).len(), 1);
+        assert_eq!(cluster(&intervals, 10, 1).windows(&intervals, 1).len(), 1);
+        // Its parts along the trace have a window each.
+        let parts = cluster(&intervals, 10, 1).windows(&intervals, 5);
+        assert_eq!(parts.len(), 5);
+        assert!(
+            parts.iter().enumerate().all(|(n, (at, of))| at / 6 == n && (of - 0.2).abs() < 1e-9)
+        );
         let intervals = phases(&[1, 2]);
-        let windows = cluster(&intervals, 10, 1).windows(&intervals);
+        let windows = cluster(&intervals, 10, 1).windows(&intervals, 2);
         assert!(!windows.is_empty() && windows.len() <= 2);
     }
 
@@ -187,7 +200,7 @@ mod tests {
         // It lies in the middle.
         intervals[8].vector = [0.0; DIMENSIONS];
         intervals[8].vector[3] = 0.5;
-        let windows = cluster(&intervals, 1, 1).windows(&intervals);
+        let windows = cluster(&intervals, 1, 1).windows(&intervals, 1);
         assert!(windows.len() == 1 && windows[0].0 != 8, "{windows:?}");
     }
 }

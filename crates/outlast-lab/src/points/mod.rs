@@ -91,7 +91,7 @@ pub fn choose(
     let clusters = cluster(&intervals, choice.windows_max, choice.seed);
     let stem = out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let windows: Vec<Window> = clusters
-        .windows(&intervals)
+        .windows(&intervals, choice.windows_max)
         .into_iter()
         .enumerate()
         .map(|(number, (interval, weight))| {

@@ -6,8 +6,8 @@
 
 use outlast_sim::timed::{Batch, InstrKind, Mark};
 use outlast_trace::{Happening, LaneId, OpLog, PoolOffset, Sink, TxId, TxMark, tx_mark};
-use outlast_workloads::Workload;
 use outlast_workloads::machine::{Plan, Recorded};
+use outlast_workloads::workloads;
 
 use super::*;
 
@@ -54,7 +54,8 @@ pub fn captured_work(
     }
     taking.ends();
     let plan = Plan {
-        workload: Workload::named("hash").expect("a workload of the table"),
+        // A row as good as any: the records are named after the trace.
+        workload: &workloads()[0],
         footprint: taking.image.len() as u64,
         threads: 1,
         warm_up: 0,
@@ -203,7 +204,7 @@ pub fn name_records(records: &mut [Record], path: &Path) {
 pub fn no_transactions(path: &Path, scheme: MachineScheme) -> String {
     format!(
         "{}: no transactions in it, and {} protects nothing else: mark them (docs/trace.md, \
-         \"Transactions\"), or take a scheme of epochs as picl",
+         \"Transactions\"), or take a scheme of epochs",
         path.display(),
         scheme.name()
     )

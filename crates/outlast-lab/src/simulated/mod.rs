@@ -301,6 +301,17 @@ fn run_with(
     let real = work.real()?;
     let of_schemes = work.for_schemes(is_plain, real.as_ref())?;
     let prepared = scheme.prepare(&of_schemes, options, None);
+    if let Work::Trace(path) = work
+        && !is_plain
+        && prepared.as_ref().map_or(0, |prepared| prepared.epoch_lines()) == 0
+        && work.lacks_transactions(&of_schemes)
+    {
+        // A scheme of transactions.
+        return match real {
+            Some(_) if requests.is_none() && timeline.is_none() => captured::run(simulation, path),
+            _ => Err(no_transactions(path, *scheme).into()),
+        };
+    }
     let prepared = prepared.map_err(|error| format!("{}: {error}", work.name()))?;
     if let Work::Trace(path) = work
         && !is_plain

@@ -17,7 +17,7 @@ use crate::simulated::{Simulation, Work, run_listening};
 /// Intervals into which a trace is divided.
 const INTERVALS: u64 = 100;
 /// The most windows of a trace.
-const WINDOWS_MAX: usize = 10;
+const WINDOWS_MAX: usize = 30;
 
 /// The most by which the weighted CPI of windows may differ from the whole run's.
 pub const ERROR_MAX: f64 = 0.05;

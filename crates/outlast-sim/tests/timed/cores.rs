@@ -472,7 +472,7 @@ fn what_is_passed_without_time_is_in_caches_and_in_memory() {
         let (cold, warm) = (machine(0), machine(1900));
         assert!(cold.caches.traffic.memory_reads >= 1000);
         // A scheme that keeps state with lines may keep some with pages: its TLBs begin empty.
-        let walks = if leaves_dirty { 0 } else { 1000 / 64 };
+        let walks = if leaves_dirty { 0 } else { 1000u64.div_ceil(64) };
         assert!(warm.cores[0].walks <= walks, "{kind}: {} walks", warm.cores[0].walks);
         let reads = warm.caches.traffic.memory_reads;
         assert!(reads <= walks, "{kind}: {reads} reads of memory");
