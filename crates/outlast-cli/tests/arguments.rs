@@ -148,6 +148,7 @@ fn every_option_with_a_number_is_tried() {
         "--core",
         "--bind",
         "--unix",
+        "--ait",
         "--password-file",
         "--checkpoint",
     ];

@@ -182,8 +182,11 @@ fn with(place: &Place, kind: &str, line: &str, at: &str) -> Vec<String> {
 fn said_of(words: &[String], output: &Output) -> String {
     let errors = text(&output.stderr);
     assert!(!errors.contains("panicked"), "{words:?}: {errors}");
-    // Which domain is in force is a note, and no mistake.
-    let lines = errors.lines().filter(|line| !line.starts_with("domain "));
+    // Which domain is in force, and how long a run takes, are notes and no mistakes.
+    let is_note = |line: &str| {
+        line.starts_with("domain ") || line.contains(", scale ") || line.contains(" left: ")
+    };
+    let lines = errors.lines().filter(|line| !is_note(line));
     let errors: Vec<&str> = lines.collect();
     // A pool or checkpoint that is damaged is not bad input.
     let is_refused = match output.status.code() {
