@@ -390,7 +390,7 @@ fn the_advice_for_a_lost_header_can_be_followed() {
         let advice = stdout.lines().find_map(|line| line.split_once(": outlast pool restore "));
         let command = match advice {
             Some((_, arguments)) => format!("\"$0\" pool restore {arguments}"),
-            None => format!("\"$0\" pool restore \"$1\" --from \"$1.checkpoint\" --aside"),
+            None => "\"$0\" pool restore \"$1\" --from \"$1.checkpoint\" --aside".to_owned(),
         };
         assert_eq!(advice.is_some(), noise == 0, "{stdout}{stderr}");
         let (code, _, stderr) = run(Command::new("sh").args(["-c", &command, OUTLAST]).arg(&path));

@@ -160,7 +160,7 @@ impl Model {
     fn request(&mut self, words: Words) -> bool {
         let name = String::from_utf8_lossy(&words[0]).to_lowercase();
         let takes = match name.as_str() {
-            "ping" => words.len() >= 1,
+            "ping" => !words.is_empty(),
             "multi" | "exec" | "discard" => words.len() == 1,
             "echo" | "get" | "incr" => words.len() == 2,
             "auth" | "del" => words.len() >= 2,

@@ -83,7 +83,5 @@ pub(crate) mod streamed;
 pub(crate) use item::{Item, Payload, items, prefix_within};
 pub(crate) use place::{Place, place_of_tail, tail_at};
 pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
-pub(crate) use record::{
-    BLANK, LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,
-};
+pub(crate) use record::{BLANK, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for};
 pub(crate) use streamed::blank;

@@ -91,7 +91,7 @@ fn wrong_in_head<M: Medium>(medium: &M, geometry: &Geometry) -> Vec<PoolOffset> 
     let is_wrong = |at: &PoolOffset| {
         let word = medium.load_u64(*at);
         let is_unused = *at != head && (word == 0 || word == BLANK);
-        !is_unused && !(sealed.contains(at) && unseal_at(word, *at).is_some())
+        !(is_unused || sealed.contains(at) && unseal_at(word, *at).is_some())
     };
     let words = (head.0..head.0 + PAGE_BYTES_MAX).step_by(8).map(PoolOffset);
     words.filter(is_wrong).collect()

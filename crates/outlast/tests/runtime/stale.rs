@@ -195,7 +195,7 @@ fn an_older_header_of_a_lane_loses_nothing_unnoticed() {
                 assert_eq!(count(&pool), keys + more.len() as u64, "{what}, later");
             }
             // A lane of a pool that was closed begins anew instead (CLOSE-1).
-            let refuses = scheme.streams_log() && ending.to_string() != "closed";
+            let refuses = scheme.streams_log() && ending != "closed";
             assert!(!refuses || refused > 5, "{scheme}, {ending}: {refused} of {}", versions.len());
         }
     }
