@@ -49,7 +49,7 @@ pub struct CheckArgs {
     /// The check, a command of the shell: status 0 if the state is right.
     #[arg(long, value_name = "CMD", required_unless_present = "server")]
     pub then: Option<String>,
-    /// A check that stays: reads a line 'DIR<tab>ACKED<tab>ISSUED' a state, answers 'ok', 'recovered N'
+    /// A check that stays: reads a line 'DIR ACKED ISSUED' (with tabs) a state, answers 'ok', 'recovered N'
     /// or 'bad TEXT'.
     #[arg(long, value_name = "CMD", conflicts_with = "then")]
     pub server: Option<String>,
@@ -99,7 +99,7 @@ pub struct CheckArgs {
     /// Writes the findings here as a SARIF log.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
-    /// Stops at so many failing states.
+    /// Failing states at which the search stops.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub failures: usize,
     /// The program and its arguments.

@@ -328,7 +328,7 @@ fn plant(real: &Path, farm: &Path, parts: &[&OsStr]) -> io::Result<()> {
     if rest.is_empty() { Ok(()) } else { plant(&real.join(first), &farm.join(first), rest) }
 }
 
-/// The end of what a check has printed: a megabyte of it would not be read by anybody.
+/// The end of a check's output, which may be megabytes long.
 fn tail(output: &mut File) -> io::Result<String> {
     const MOST: u64 = 16 * 1024;
     let length = output.seek(SeekFrom::End(0))?;

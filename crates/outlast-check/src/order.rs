@@ -32,7 +32,7 @@ pub struct Moment {
     pub event: usize,
     /// Units so far: the first `units` of [`Ordered::units`].
     pub units: usize,
-    /// The first so many units are durable, and in every state: sets of units leave them out.
+    /// The number of first units that are durable and in every state: sets of units leave them out.
     pub below: usize,
     /// Durable units behind those.
     pub forced: BTreeSet<usize>,
@@ -99,7 +99,7 @@ struct Builder<'a> {
     cuts: FxHashMap<NodeId, usize>,
     /// Units that named each node last.
     names: FxHashMap<NodeId, usize>,
-    /// The first so many units are durable.
+    /// The number of first units that are durable.
     below: usize,
     /// Durable units behind those.
     forced: BTreeSet<usize>,

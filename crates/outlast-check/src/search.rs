@@ -59,9 +59,9 @@ const STRATA: [Stratum; 7] = [
     Stratum::Random,
 ];
 
-/// With so many pending units at most, every closed set is tried.
+/// The most pending units of which every closed set is tried.
 const EXHAUSTIVE_UNITS: usize = 10;
-/// Pairs are tried of so many pending units at most.
+/// The most pending units of which pairs are tried.
 const PAIR_UNITS: usize = 40;
 /// Sets drawn by chance for each moment that is not exhausted.
 const RANDOM_SETS: usize = 40;

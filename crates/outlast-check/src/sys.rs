@@ -454,7 +454,7 @@ pub use no_registers::{set_count, set_result, skip_call};
 /// # Errors
 /// The process is gone.
 pub fn open_process(pid: Tid) -> io::Result<OwnedFd> {
-    // SAFETY: the call has no pointer, and its descriptor is nobody else's.
+    // SAFETY: the call has no pointer, and nothing else owns its descriptor.
     unsafe {
         Ok(OwnedFd::from_raw_fd(check(libc::syscall(libc::SYS_pidfd_open, pid, 0))? as RawFd))
     }
@@ -465,7 +465,7 @@ pub fn open_process(pid: Tid) -> io::Result<OwnedFd> {
 /// # Errors
 /// There is no such descriptor, or the process is gone.
 pub fn descriptor_of(process: &OwnedFd, fd: RawFd) -> io::Result<File> {
-    // SAFETY: the call has no pointer, and its descriptor is nobody else's.
+    // SAFETY: the call has no pointer, and nothing else owns its descriptor.
     unsafe {
         let fd = check(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0))?;
         Ok(File::from_raw_fd(fd as RawFd))
@@ -512,7 +512,7 @@ pub fn kill(pid: Tid) {
 /// No descriptors are left.
 pub fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
-    // SAFETY: the array has room for two descriptors, which are nobody else's.
+    // SAFETY: the array has room for two descriptors, which nothing else owns.
     unsafe {
         check(libc::c_long::from(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)))?;
         Ok((File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])))

@@ -4,7 +4,7 @@
 //! other granules are kept whole.
 //!
 //! A transaction that has changed more than [`SPILL_BYTES`] spills: its granules go to extents of the pool that no
-//! table leads to before the commit ([`Spilled`]), and only later changes to those are kept here.
+//! table leads to before the commit (`Spilled`), and only later changes to those are kept here.
 //!
 //! * **CHANGES-1** Parts lie in what is stored and was not cut off. Nothing stores there before the transaction's
 //!   end (DATABASE-1), so they remain all that differs from it.

@@ -104,7 +104,8 @@ fn a_stream_runs_under_a_scheme_as_transactions() {
     assert!(error.contains("redo-clwb: changes what a program does"), "{error}");
     let trace = Work::Trace("some.trace".into());
     let error = run(&simulation(named("fwb"), trace)).unwrap_err().to_string();
-    assert!(error.contains("some.trace: fwb: logs transactions, and there are none"), "{error}");
+    let right = "some.trace: no transactions in it, and fwb protects nothing else";
+    assert!(error.contains(right), "{error}");
 }
 
 #[test]
