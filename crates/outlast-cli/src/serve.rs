@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use outlast::{FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path};
 use outlast_pmem::{Domain, MapOptions};
-use outlast_redis::{Imported, Options, Server, create_pool, import};
+use outlast_redis::{Imported, Options, Server, create_pool, import, verify};
 
 use crate::say::noteln;
 use crate::{CommandResult, Verdict, names, signals, size};
@@ -84,6 +84,9 @@ pub fn run(args: &ServeArgs) -> CommandResult {
     };
     if args.pool.exists() {
         check(args)?;
+    }
+    if let Some(file) = &args.import {
+        verify(file)?;
     }
     let bound = Server::listen(options)?;
     let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());

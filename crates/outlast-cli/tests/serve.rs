@@ -78,6 +78,8 @@ fn what_is_refused_changes_nothing() {
         &["--port", "0", "--unix", &socket, "--scheme", "no-such-scheme"],
         &["--port", "0", "--unix", &socket, "--scheme", "undo-literal"],
         &["--port", "0", "--unix", &socket, "--size", "64M", "--grow-to", "32M", "--clients", "0"],
+        &["--port", "0", "--unix", &socket, "--import", &astray],
+        &["--port", "0", "--unix", &socket, "--import", &hash],
     ];
     for pool in [&killed, &hash, &new] {
         let before = std::fs::read(pool).ok();

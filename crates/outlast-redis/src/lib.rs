@@ -59,6 +59,6 @@ mod store;
 
 pub use create::create_pool;
 pub use engine::Engine;
-pub use rdb::{ImportError, Imported, RdbError, import};
+pub use rdb::{ImportError, Imported, RdbError, import, verify};
 pub use server::{Bound, Options, ServeError, Server, Stopper};
 pub use store::DATABASES;

@@ -72,6 +72,15 @@ pub enum ImportError {
     Abort(#[from] Abort),
 }
 
+/// Reads a file as [`import`] does, and stores nothing: for a command that makes a pool only for a file
+/// that can be taken over.
+///
+/// # Errors
+/// [`ImportError::File`].
+pub fn verify(path: &Path) -> Result<(), ImportError> {
+    read(path, &mut |_| Ok(())).map(drop)
+}
+
 /// Takes over a file into a pool without keys.
 ///
 /// # Errors

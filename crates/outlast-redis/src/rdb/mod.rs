@@ -17,7 +17,7 @@ mod tests;
 mod value;
 mod write;
 
-pub use import::{ImportError, Imported, import};
+pub use import::{ImportError, Imported, import, verify};
 pub(crate) use payload::{from_payload, to_payload};
 pub(crate) use value::{load, store};
 
