@@ -313,6 +313,29 @@ fn a_finding_is_replayed_by_its_command_and_a_run_is_kept_and_shown() {
     assert!(said.contains("damaged captured run"), "{said}");
 }
 
+/// Content that recovery reads counts, also where no size tells of it; content that it does not read needs
+/// no states.
+#[test]
+fn states_are_of_what_recovery_reads() {
+    if !can_trace() {
+        return;
+    }
+    let program = "printf '0\\n' >data/v; printf '0\\n' >data/notes; sync data/v data/notes data; \
+        for i in 1 2 3; do echo I $i; printf '%s\\n' $i | dd of=data/notes conv=notrunc status=none; \
+        printf '%s\\n' $i | dd of=data/v conv=notrunc status=none; echo A $i; done";
+    let check =
+        "[ -e data/v ] || { echo recovered 0; exit; }; read n <data/v; echo recovered ${n:-0}";
+    let found = check_with(program, check, &[]);
+    assert!(
+        found.under("ext4").iter().any(|(_, wrong)| wrong.starts_with("lost: ")),
+        "{}",
+        found.document
+    );
+    let all = check_with(program, check, &["--all-data"]);
+    let distinct = |found: &Found| found.document["distinct"].as_u64().unwrap();
+    assert!(distinct(&found) < distinct(&all), "{} of {}", distinct(&found), distinct(&all));
+}
+
 /// Runs SQLite with a journal mode and a setting of `synchronous`; none where it is missing.
 fn sqlite(mode: &str, synchronous: &str, more: &[&str]) -> Option<Found> {
     let there = Command::new("sqlite3").arg("--version").output().is_ok()

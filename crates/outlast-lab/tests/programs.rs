@@ -10,7 +10,6 @@ use outlast_crash::machine::with_cores;
 use outlast_lab::points::{Choice, Points, Window, choose};
 use outlast_lab::record::{Metric, Record};
 use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
-use outlast_lab::suite::{Windowed, windowed_table, windows_of};
 use outlast_schemes::{Image, MachineScheme, Options, Streams, apply, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
@@ -329,20 +328,6 @@ fn windows_of_everything_are_the_whole_run() {
     let (whole, by_windows) = (cpi(Work::Trace(path)), cpi(Work::Windows(out)));
     println!("CPI {whole} as a whole, {by_windows} by windows of everything");
     assert!((by_windows / whole - 1.0).abs() < 0.02, "{by_windows} for {whole}");
-}
-
-/// Not a test by itself: prints the table of the traces that a variable names.
-#[test]
-#[ignore = "OUTLAST_WINDOWED names traces, with commas between them"]
-fn windows_of_given_traces() {
-    let Ok(traces) = std::env::var("OUTLAST_WINDOWED") else { return };
-    let of = |path: &str| {
-        let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        windows_of(&name, Path::new(path), &mut |_| {}).unwrap()
-    };
-    let all: Vec<_> = traces.split(',').map(of).collect();
-    println!("{}", windowed_table(&all));
-    assert!(all.iter().all(Windowed::is_right));
 }
 
 /// Memory at the end of an epoch.
