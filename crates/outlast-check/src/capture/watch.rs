@@ -351,6 +351,12 @@ impl Watch {
         }
     }
 
+    /// Whether no file is mapped for writing.
+    #[must_use]
+    pub fn maps_none(&self) -> bool {
+        self.mapped.is_empty()
+    }
+
     /// Records what was stored through mappings since the last stop.
     ///
     /// # Errors
