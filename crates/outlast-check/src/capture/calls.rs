@@ -331,7 +331,7 @@ impl Tracer<'_> {
             }
             return Ok(None);
         }
-        let Some(node) = self.watch.opened(&file, false)? else { return Ok(None) };
+        let Some(node) = self.watch.opened_as(&file, &metadata, false)? else { return Ok(None) };
         let flags = sys::flags(&file);
         // `pwrite` to a file that was opened to append appends, on Linux.
         let append = flags & libc::O_APPEND != 0;
