@@ -55,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             marks: Marks::default(),
             time: Duration::from_secs(600),
             reads: false,
+            exact: false,
             fault: None,
         })?;
         captured.push(began.elapsed());
@@ -137,6 +138,7 @@ fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
         marks: Marks::default(),
         time: Duration::from_secs(600),
         reads: false,
+        exact: false,
         fault: None,
     })?;
     let grain = Grain { bytes: 4096 };

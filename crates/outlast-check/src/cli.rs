@@ -68,6 +68,10 @@ pub struct CheckArgs {
     /// Crashes the recovery, too: each state whose recovery writes is one in which power fails again.
     #[arg(long)]
     pub twice: bool,
+
+    /// Records each store through a mapping, not only differences between calls: slow, on x86-64 alone
+    #[arg(long)]
+    pub exact: bool,
     /// Runs the program again for each of its calls, which fails: a sync with EIO, a write with ENOSPC,
     /// EINTR or half of its bytes; then power fails.
     #[arg(long, conflicts_with = "run")]
@@ -176,6 +180,7 @@ pub fn run(
                 marks,
                 time: Duration::from_secs(args.time),
                 reads: false,
+                exact: args.exact,
                 fault: None,
             })?
         }
@@ -436,6 +441,7 @@ impl Twice<'_> {
                 marks: Marks::default(),
                 time: Duration::from_secs(self.args.check_time),
                 reads: false,
+                exact: false,
                 fault: None,
             })?;
             if recovery.counts().0 == 0 {
@@ -514,6 +520,7 @@ impl Failing<'_> {
                     },
                     time: Duration::from_secs(self.args.time),
                     reads: false,
+                    exact: self.args.exact,
                     fault: Some(Fault { kind, call }),
                 })?;
                 let Some(failed) = run.fault.clone() else { break };

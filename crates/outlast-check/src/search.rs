@@ -207,6 +207,7 @@ impl<'a> Search<'a> {
                     marks: Marks::default(),
                     time: self.limits.check_time,
                     reads: true,
+                    exact: false,
                     fault: None,
                 })?;
                 let mut there = Vec::new();

@@ -113,6 +113,18 @@ pub const STOPPING: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
 ];
 
+/// Calls that change the protection of mappings.
+pub const PROTECTING: &[libc::c_long] = &[libc::SYS_mprotect, libc::SYS_mremap];
+
+/// Calls that stop a program, besides those that change files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stops {
+    /// Those that read.
+    pub reads: bool,
+    /// Those that mappings depend on whose stores are seen one by one.
+    pub stores: bool,
+}
+
 /// Calls that read files.
 pub const READING: &[libc::c_long] = &[
     libc::SYS_read,
@@ -151,8 +163,9 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// The filter: calls of [`STOPPING`] stop, opens only where they may create or cut,
 /// mappings only where they are shared; asynchronous calls are refused, so that programs use ordinary ones.
-/// With `reads`, reads of files and all their mappings stop as well.
-fn filter(reads: bool) -> Vec<libc::sock_filter> {
+/// With [`Stops::reads`], reads of files and all their mappings stop as well, with [`Stops::stores`] what changes the
+/// protection of mappings.
+fn filter(stops: Stops) -> Vec<libc::sock_filter> {
     let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
     let stop = libc::SECCOMP_RET_TRACE | Trap::Call as u32;
     let mut program = vec![
@@ -166,8 +179,9 @@ fn filter(reads: bool) -> Vec<libc::sock_filter> {
         step(ANY_BIT, X32_BIT, 0, 1),
         step(RETURN, libc::SECCOMP_RET_TRACE | Trap::Foreign as u32, 0, 0),
     ]);
-    let reading = if reads { READING } else { &[] };
-    for &call in STOPPING.iter().chain(reading) {
+    let reading = if stops.reads || stops.stores { READING } else { &[] };
+    let protecting = if stops.stores { PROTECTING } else { &[] };
+    for &call in STOPPING.iter().chain(reading).chain(protecting) {
         program.push(step(EQUAL, call as u32, 0, 1));
         program.push(step(RETURN, stop, 0, 0));
     }
@@ -209,7 +223,7 @@ fn filter(reads: bool) -> Vec<libc::sock_filter> {
 pub const MARKS_FD: RawFd = 198;
 
 /// Starts `command`, traced and stopped before its first instruction, with `stdout` as its standard
-/// output and `marks` as descriptor [`MARKS_FD`]. With `reads` it stops where it reads files, too.
+/// output and `marks` as descriptor [`MARKS_FD`].
 ///
 /// # Errors
 /// The kernel refuses a new process, a filter or to be traced.
@@ -218,9 +232,9 @@ pub fn start(
     stdout: RawFd,
     marks: RawFd,
     folder: Option<&Path>,
-    reads: bool,
+    stops: Stops,
 ) -> io::Result<Tid> {
-    let filter = filter(reads);
+    let filter = filter(stops);
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let mut argv: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();
     argv.push(ptr::null());
@@ -303,7 +317,11 @@ pub fn next_stop(wait: bool) -> io::Result<Option<(Tid, Stop)>> {
             Err(error) => return Err(error),
         }
     };
-    let stop = if libc::WIFEXITED(status) {
+    Ok(Some((tid, stop_of(tid, status))))
+}
+
+fn stop_of(tid: Tid, status: i32) -> Stop {
+    if libc::WIFEXITED(status) {
         Stop::Exited(libc::WEXITSTATUS(status))
     } else if libc::WIFSIGNALED(status) {
         Stop::Killed(libc::WTERMSIG(status))
@@ -318,8 +336,7 @@ pub fn next_stop(wait: bool) -> io::Result<Option<(Tid, Stop)>> {
             _ if signal == libc::SIGTRAP | 0x80 => Stop::Returned,
             _ => Stop::Signal(signal),
         }
-    };
-    Ok(Some((tid, stop)))
+    }
 }
 
 fn event_message(tid: Tid) -> u64 {
@@ -407,6 +424,109 @@ pub fn set_count(tid: Tid, count: u64) -> io::Result<()> {
     set_registers(tid, &registers)
 }
 
+/// What a step of a thread came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stepped {
+    /// One instruction, or one turn of a repeated one, has run.
+    Done,
+    /// It stores to a place that it may not store to.
+    Fault(u64),
+    /// The thread has stopped for another reason, or ended.
+    Other(Stop),
+}
+
+/// The place that a thread stores to or reads without being allowed to, if that is why it has stopped.
+#[must_use]
+pub fn refused_place(tid: Tid) -> Option<u64> {
+    const SEGV_ACCERR: i32 = 2;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel writes one structure, of which all bit patterns are valid; a fault has an address.
+    unsafe {
+        check(libc::ptrace(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr())).ok()?;
+        let info = info.assume_init();
+        let refused = info.si_signo == libc::SIGSEGV && info.si_code == SEGV_ACCERR;
+        refused.then(|| info.si_addr() as u64)
+    }
+}
+
+/// Lets a stopped thread run one instruction.
+///
+/// # Errors
+/// The thread is gone.
+pub fn step(tid: Tid) -> io::Result<Stepped> {
+    // SAFETY: the request has no pointer.
+    check(unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, 0) })?;
+    let mut status = 0;
+    // SAFETY: `status` is a place for one integer.
+    check(libc::c_long::from(unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) }))?;
+    Ok(match stop_of(tid, status) {
+        Stop::Signal(libc::SIGTRAP) => Stepped::Done,
+        Stop::Signal(libc::SIGSEGV) => match refused_place(tid) {
+            Some(place) => Stepped::Fault(place),
+            None => Stepped::Other(Stop::Signal(libc::SIGSEGV)),
+        },
+        stop => Stepped::Other(stop),
+    })
+}
+
+/// Has a stopped thread make a call, by the instruction at `with` that enters the kernel, and puts it back to where it was.
+///
+/// # Errors
+/// The thread is gone, the call fails, or this processor's registers are not known here.
+#[cfg(target_arch = "x86_64")]
+pub fn call_in(tid: Tid, with: u64, number: libc::c_long, args: [u64; 3]) -> io::Result<()> {
+    let before = registers(tid)?;
+    let mut registers = before;
+    registers.rip = with;
+    registers.rax = number as u64;
+    registers.orig_rax = u64::MAX;
+    [registers.rdi, registers.rsi, registers.rdx] = args;
+    set_registers(tid, &registers)?;
+    let stepped = step(tid)?;
+    let result = self::registers(tid)?.rax as i64;
+    set_registers(tid, &before)?;
+    match stepped {
+        Stepped::Done if result >= 0 => Ok(()),
+        Stepped::Done => Err(io::Error::from_raw_os_error(-result as i32)),
+        _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
+    }
+}
+
+/// The instruction that a stopped thread runs next.
+///
+/// # Errors
+/// As of [`skip_call`].
+#[cfg(target_arch = "x86_64")]
+pub fn next_instruction(tid: Tid) -> io::Result<u64> {
+    Ok(registers(tid)?.rip)
+}
+
+/// Puts another call in place of the one that a filter has stopped.
+///
+/// # Errors
+/// As of [`skip_call`].
+#[cfg(target_arch = "x86_64")]
+pub fn replace_call(tid: Tid, number: libc::c_long, args: [u64; 3]) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.orig_rax = number as u64;
+    [registers.rdi, registers.rsi, registers.rdx] = args;
+    set_registers(tid, &registers)
+}
+
+/// Has a thread whose call was replaced make the one that it wanted.
+///
+/// # Errors
+/// As of [`skip_call`].
+#[cfg(target_arch = "x86_64")]
+pub fn call_again(tid: Tid, entry: &Entry) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    // `syscall` has two bytes.
+    registers.rip = entry.instruction - 2;
+    registers.rax = entry.number as u64;
+    [registers.rdi, registers.rsi, registers.rdx, ..] = entry.args;
+    set_registers(tid, &registers)
+}
+
 #[cfg(target_arch = "x86_64")]
 fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
     let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
@@ -430,8 +550,8 @@ mod no_registers {
 
     use super::Tid;
 
-    fn unknown() -> io::Result<()> {
-        Err(io::Error::other("calls are made to fail on x86-64 alone"))
+    fn unknown<T>() -> io::Result<T> {
+        Err(io::Error::other("--faults and --exact are there on x86-64 alone"))
     }
 
     /// Not here.
@@ -454,12 +574,46 @@ mod no_registers {
     ///
     /// # Errors
     /// Always.
+    pub fn call_in(_: Tid, _: u64, _: libc::c_long, _: [u64; 3]) -> io::Result<()> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn next_instruction(_: Tid) -> io::Result<u64> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn replace_call(_: Tid, _: libc::c_long, _: [u64; 3]) -> io::Result<()> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn call_again(_: Tid, _: &super::Entry) -> io::Result<()> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
     pub fn set_count(_: Tid, _: u64) -> io::Result<()> {
         unknown()
     }
 }
 #[cfg(not(target_arch = "x86_64"))]
-pub use no_registers::{set_count, set_result, skip_call};
+pub use no_registers::{
+    call_again, call_in, next_instruction, replace_call, set_count, set_result, skip_call,
+};
 
 /// Where a stopped thread is: what unwinding its stack begins with.
 #[derive(Clone, Copy, Debug)]

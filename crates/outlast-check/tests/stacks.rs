@@ -17,6 +17,7 @@ fn place_of_first_write(dir: &Path, command: &[&str]) -> Option<String> {
         marks: Marks::default(),
         time: Duration::from_secs(60),
         reads: false,
+        exact: false,
         fault: None,
     });
     let run = match run {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Tracer;
+use super::exact::Guarded;
 use super::watch::SECTOR;
 use crate::run::{Change, NodeId, Step, Sync};
 use crate::sys::{self, Entry, Tid};
@@ -22,6 +23,10 @@ pub struct Pending {
 }
 
 impl Pending {
+    pub(super) fn guard(guarded: Guarded) -> Self {
+        Self::new("", Kind::Guard(guarded))
+    }
+
     fn new(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, failed: None }
     }
@@ -79,6 +84,8 @@ enum Kind {
     Rename { from: Option<Place>, to: Option<Place>, exchange: bool },
     /// Changes become durable.
     Sync { syncs: Vec<Sync>, text: String },
+    /// Guards of mappings change.
+    Guard(Guarded),
 }
 
 /// A write that is a sync as well.
@@ -107,6 +114,11 @@ impl Tracer<'_> {
     /// What a call is going to do to the directory; none if nothing.
     pub(super) fn prepare(&mut self, tid: Tid, entry: &Entry) -> io::Result<Option<Pending>> {
         let [a, b, c, d, ..] = entry.args;
+        if self.options.exact
+            && let Some(guarded) = self.guarded(tid, entry)?
+        {
+            return Ok(Some(Pending::guard(guarded)));
+        }
         let kind = |name, kind: Option<Kind>| Ok(kind.map(|kind| Pending::new(name, kind)));
         match entry.number {
             libc::SYS_write => self.write("write", tid, a, None, Source::Memory(b, c)),
@@ -233,7 +245,7 @@ impl Tracer<'_> {
         }
     }
 
-    fn fd(&mut self, tid: Tid, fd: u64) -> Option<File> {
+    pub(super) fn fd(&mut self, tid: Tid, fd: u64) -> Option<File> {
         sys::descriptor_of(self.process(tid).ok()?, fd as i32).ok()
     }
 
@@ -446,7 +458,7 @@ impl Tracer<'_> {
     }
 
     /// A shared mapping through which the program may store, at once or after `mprotect`.
-    fn mmap(&mut self, tid: Tid, [_, _, _, flags, fd, _]: [u64; 6]) -> io::Result<()> {
+    pub(super) fn mmap(&mut self, tid: Tid, [_, _, _, flags, fd, _]: [u64; 6]) -> io::Result<()> {
         if flags & libc::MAP_ANONYMOUS as u64 != 0 {
             return Ok(());
         }
@@ -489,6 +501,9 @@ impl Tracer<'_> {
     /// Records what a call has done.
     pub(super) fn finish(&mut self, tid: Tid, pending: Pending, result: i64) -> io::Result<()> {
         let Pending { name, kind, .. } = pending;
+        if let Kind::Guard(guarded) = kind {
+            return self.guard_behind(tid, guarded, result);
+        }
         if result < 0 {
             if let Kind::Sync { syncs, text } = kind {
                 let call = self.watch.call(tid, format!("{name} {text}, which failed"));
@@ -566,6 +581,7 @@ impl Tracer<'_> {
                     self.watch.step(call, Step::Sync(sync));
                 }
             }
+            Kind::Guard(_) => {}
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! another schedule is another capture.
 
 mod calls;
+mod exact;
 pub mod marks;
 mod python;
 mod stacks;
@@ -26,11 +27,12 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use self::calls::Pending;
+use self::exact::Guards;
 use self::marks::{Lines, Marks};
 use self::stacks::{StackId, Stacks};
 use self::watch::{Identity, Watch};
 use crate::run::{Ended, Run};
-use crate::sys::{self, Entry, Processors, Stop, Tid, Trap};
+use crate::sys::{self, Entry, Processors, Stop, Stops, Tid, Trap};
 
 pub use self::watch::SECTOR;
 
@@ -49,6 +51,8 @@ pub struct Options {
     pub time: Duration,
     /// Whether what it reads is recorded as well.
     pub reads: bool,
+    /// Whether each store through a mapping is recorded, not only the difference between two calls: slow.
+    pub exact: bool,
     /// A call that is made to fail.
     pub fault: Option<Fault>,
 }
@@ -151,6 +155,9 @@ struct Tracer<'a> {
     let_go: Option<(Tid, Pending, u64, Option<StackId>)>,
     together: Option<Together>,
     stacks: Stacks,
+    guards: Guards,
+    /// Stops that came while a thread was stepped.
+    put_off: VecDeque<(Tid, Stop)>,
     foreign: bool,
     /// Syncs and writes so far.
     calls: (usize, usize),
@@ -181,7 +188,7 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         stdout.as_raw_fd(),
         marks.as_raw_fd(),
         options.folder.as_deref(),
-        options.reads,
+        Stops { reads: options.reads, stores: options.exact },
     )
     .map_err(CaptureError::Refused)?;
     drop((stdout, marks));
@@ -199,6 +206,8 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         let_go: None,
         together: Together::begin(leader),
         stacks: Stacks::default(),
+        guards: Guards::default(),
+        put_off: VecDeque::new(),
         foreign: false,
         calls: (0, 0),
     };
@@ -325,7 +334,7 @@ impl Tracer<'_> {
         self.add(leader);
         sys::resume(leader, false, 0);
         let mut ended = Ended::Status(0);
-        while let Some((tid, stop)) = sys::next_stop(true)? {
+        while let Some((tid, stop)) = self.next_stop()? {
             self.settle()?;
             match stop {
                 Stop::Filtered => match sys::entry(tid) {
@@ -340,6 +349,7 @@ impl Tracer<'_> {
                 },
                 Stop::Returned => self.returned(tid)?,
                 Stop::Forked(new) => {
+                    self.guards.forked(self.process_of(tid), process_of(new));
                     if !self.threads.contains_key(&new) {
                         self.newborn.insert(new);
                     }
@@ -350,11 +360,13 @@ impl Tracer<'_> {
                 }
                 Stop::Executed(before) => {
                     self.stacks.forget(tid);
+                    self.guards.forget(tid);
                     if before != tid {
                         self.forget(before)?;
                     }
                     sys::resume(tid, false, 0);
                 }
+                Stop::Signal(libc::SIGSEGV) if self.options.exact && self.stored(tid)? => {}
                 Stop::Signal(signal) => {
                     let new = !self.threads.contains_key(&tid);
                     self.add(tid);
@@ -381,11 +393,22 @@ impl Tracer<'_> {
         Ok(ended)
     }
 
+    fn next_stop(&mut self) -> io::Result<Option<(Tid, Stop)>> {
+        match self.put_off.pop_front() {
+            Some(stop) => Ok(Some(stop)),
+            None => sys::next_stop(true),
+        }
+    }
+
     /// Gives all threads the processors that they would have without the tracer.
     fn apart(&mut self) {
         if let Some(together) = self.together.take() {
             together.end(self.threads.keys().chain(&self.newborn).copied());
         }
+    }
+
+    fn process_of(&self, tid: Tid) -> Tid {
+        self.threads.get(&tid).map_or(tid, |thread| thread.process)
     }
 
     fn add(&mut self, tid: Tid) {
@@ -458,8 +481,7 @@ impl Tracer<'_> {
         let mut pending = self.prepare(tid, &entry)?;
         let mut stack = None;
         if pending.is_some() || self.watch.calls_so_far() != calls {
-            let process = self.threads.get(&tid).map_or(tid, |thread| thread.process);
-            stack = self.stacks.of(tid, process);
+            stack = self.stacks.of(tid, self.process_of(tid));
             self.watch.stand(calls, stack);
         }
         if let Some(pending) = &mut pending {

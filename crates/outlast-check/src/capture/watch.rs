@@ -365,6 +365,29 @@ impl Watch {
         Ok(true)
     }
 
+    /// Records a store to one page of a file: the bytes from the first to the last that it has changed.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn stored(&mut self, tid: i32, node: NodeId, page: u64) -> io::Result<()> {
+        let Some(file) = &self.held[node.0 as usize] else { return Ok(()) };
+        let Some(content) = self.now.content(node) else { return Ok(()) };
+        let (mut real, mut kept) = (vec![0; PAGE], vec![0; PAGE]);
+        let count = file.read_at(&mut real, page)?;
+        content.read(page, &mut kept[..count]);
+        let differs = |at: &usize| real[*at] != kept[*at];
+        let (Some(first), Some(last)) = ((0..count).find(differs), (0..count).rfind(differs))
+        else {
+            return Ok(());
+        };
+        let bytes = real[first..=last].to_vec();
+        let offset = page + first as u64;
+        let text = format!("a store to {}, {} bytes at {offset}", self.name(node), bytes.len());
+        let call = self.call(tid, text);
+        self.step(call, Step::Change(Change::Data { node, offset, bytes }));
+        Ok(())
+    }
+
     /// A file is read: of its first content, what has not been cut off by now.
     pub fn reads(&mut self, node: NodeId) {
         let end = self.cut.get(&node).copied().unwrap_or(u64::MAX);
@@ -404,11 +427,26 @@ impl Watch {
     /// bytes of each file.
     #[must_use]
     pub fn mapped_in(&self, tid: i32, range: Range<u64>) -> Vec<(NodeId, Range<u64>)> {
+        let places = self.mapped_places(tid, range);
+        places.into_iter().map(|(node, bytes, _)| (node, bytes)).collect()
+    }
+
+    /// As [`Watch::mapped_in`], with the addresses of each part.
+    #[must_use]
+    pub fn mapped_places(
+        &self,
+        tid: i32,
+        range: Range<u64>,
+    ) -> Vec<(NodeId, Range<u64>, Range<u64>)> {
         let Ok(maps) = fs::read_to_string(format!("/proc/{tid}/maps")) else { return Vec::new() };
         maps.lines().filter_map(|line| self.mapped_line(line, &range)).collect()
     }
 
-    fn mapped_line(&self, line: &str, range: &Range<u64>) -> Option<(NodeId, Range<u64>)> {
+    fn mapped_line(
+        &self,
+        line: &str,
+        range: &Range<u64>,
+    ) -> Option<(NodeId, Range<u64>, Range<u64>)> {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let (start, end) =
@@ -421,7 +459,7 @@ impl Watch {
             return None;
         }
         let node = self.node_of((self.device, inode))?;
-        Some((node, offset + (from - start)..offset + (to - start)))
+        Some((node, offset + (from - start)..offset + (to - start), from..to))
     }
 
     /// The sync of a whole directory entry: a directory or a file.
