@@ -306,7 +306,8 @@ pub fn resume(tid: Tid, to_return: bool, signal: i32) {
 /// Those of `waitpid`.
 pub fn next_stop(wait: bool) -> io::Result<Option<(Tid, Stop)>> {
     let mut status = 0;
-    let flags = libc::__WALL | if wait { 0 } else { libc::WNOHANG };
+    // Of this thread's program alone: other threads may capture others.
+    let flags = libc::__WALL | libc::__WNOTHREAD | if wait { 0 } else { libc::WNOHANG };
     let tid = loop {
         // SAFETY: `status` is a place for one integer.
         match check(libc::c_long::from(unsafe { libc::waitpid(-1, &raw mut status, flags) })) {
@@ -482,7 +483,11 @@ pub fn call_in(tid: Tid, with: u64, number: libc::c_long, args: [u64; 3]) -> io:
     registers.orig_rax = u64::MAX;
     [registers.rdi, registers.rsi, registers.rdx] = args;
     set_registers(tid, &registers)?;
-    let stepped = step(tid)?;
+    let mut stepped = step(tid)?;
+    // The filter stops this call as well.
+    while stepped == Stepped::Other(Stop::Filtered) {
+        stepped = step(tid)?;
+    }
     let result = self::registers(tid)?.rax as i64;
     set_registers(tid, &before)?;
     match stepped {

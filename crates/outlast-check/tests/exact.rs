@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use outlast_check::capture::{Options, capture, marks::Marks};
+use outlast_check::capture::{CaptureError, Options, capture, marks::Marks};
 use outlast_check::run::{Change, Run, Step};
 
 const STORES: &str = r#"
@@ -52,10 +52,11 @@ fn captured(source: &str, exact: bool) -> Option<Run> {
     fs::create_dir(&dir).unwrap();
     match capture(&options(&dir, &program, exact)) {
         Ok(run) => Some(run),
-        Err(error) => {
+        Err(error @ CaptureError::Refused(_)) => {
             println!("skipped: {error}");
             None
         }
+        Err(error) => panic!("{error}"),
     }
 }
 

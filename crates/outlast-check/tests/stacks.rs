@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use outlast_check::capture::{Options, capture, marks::Marks};
+use outlast_check::capture::{CaptureError, Options, capture, marks::Marks};
 use outlast_check::run::Step;
 
 /// The place of the first write to a file that `command` makes in `dir`; none if the system does not let it be traced.
@@ -22,10 +22,11 @@ fn place_of_first_write(dir: &Path, command: &[&str]) -> Option<String> {
     });
     let run = match run {
         Ok(run) => run,
-        Err(error) => {
+        Err(error @ CaptureError::Refused(_)) => {
             println!("skipped: {error}");
             return None;
         }
+        Err(error) => panic!("{error}"),
     };
     let data = run
         .events
