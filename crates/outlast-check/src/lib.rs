@@ -31,6 +31,7 @@
 pub mod capture;
 pub mod caught;
 pub mod cli;
+pub mod entry;
 pub mod explain;
 pub mod finding;
 pub mod formats;

@@ -102,6 +102,7 @@ mod report;
 mod run;
 mod search;
 mod stall;
+mod told;
 
 pub use callers::Caller;
 pub(crate) use classify::{stored_bytes, stored_words};

@@ -5,6 +5,7 @@ mod coverage;
 mod fault_model;
 mod ledger;
 mod own_programs;
+mod told;
 mod toy_log;
 
 /// Stands behind a call that would be the last of its function. An optimiser makes such a call a jump,

@@ -8,6 +8,7 @@ use outlast_pmem::schedule::Plan;
 use outlast_trace::{LaneId, LineAddr, TxId};
 
 use super::callers::Caller;
+use crate::entry::Kind;
 use crate::memory::verdict::Violation;
 use crate::memory::witness::Witness;
 
@@ -60,29 +61,13 @@ pub enum Class {
 impl Class {
     /// Whether it loses nothing and only costs time.
     pub fn only_costs_time(self) -> bool {
-        matches!(self, Self::RedundantFlush | Self::NeedlessFence | Self::NeverRead)
+        self.term().kind == Kind::Cost
     }
 }
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::MissingFlush => "missing flush",
-            Self::MissingFence => "missing fence",
-            Self::Order => "order",
-            Self::Atomicity => "atomicity",
-            Self::Tearing => "tearing",
-            Self::StaleRecord => "stale record",
-            Self::AcknowledgedEarly => "acknowledged too early",
-            Self::Panic => "panic",
-            Self::Endless => "endless",
-            Self::NotDeterministic => "not deterministic",
-            Self::TooWide => "too many images",
-            Self::NotDecided => "not decided",
-            Self::RedundantFlush => "redundant flush",
-            Self::NeedlessFence => "needless fence",
-            Self::NeverRead => "persisted and never read",
-        })
+        f.pad(self.name())
     }
 }
 
