@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capture::{self, CaptureError, marks::Marks};
-use crate::judge::{Checker, Judge, Outcome};
+use crate::judge::{Checker, Judge, Outcome, Reopened};
 use crate::order::{Moment, Ordered};
 use crate::run::Run;
 use crate::run::{Change, NodeId};
@@ -119,6 +119,7 @@ pub struct Search<'a> {
     dir: &'a Path,
     limits: Limits,
     verdicts: Verdicts,
+    reopened: Arc<Reopened>,
     read: Read,
     began: Instant,
     /// States that passed, one of each content.
@@ -137,6 +138,7 @@ impl<'a> Search<'a> {
             dir,
             limits,
             verdicts: Verdicts::default(),
+            reopened: Arc::default(),
             read: Read::default(),
             began: Instant::now(),
             passed: Vec::new(),
@@ -149,7 +151,7 @@ impl<'a> Search<'a> {
     /// # Errors
     /// Those of making its folder.
     pub fn judge(&self) -> io::Result<Judge<'a>> {
-        Judge::new(self.checker, self.dir, self.limits.check_time)
+        Judge::new(self.checker, self.dir, self.limits.check_time, Arc::clone(&self.reopened))
     }
 
     /// A search of another run by the same check, within the same time, with all verdicts so far: those
@@ -165,6 +167,7 @@ impl<'a> Search<'a> {
             dir: self.dir,
             limits: self.limits.clone(),
             verdicts: std::mem::take(&mut self.verdicts),
+            reopened: Arc::clone(&self.reopened),
             read: Read::default(),
             began: self.began,
             passed: Vec::new(),
@@ -283,6 +286,8 @@ impl<'a> Search<'a> {
     ) -> io::Result<Vec<Failure>> {
         let mut failures: Vec<Failure> = Vec::new();
         let bases: Vec<Vec<Base>> = models.iter().map(|model| bases(self.run, model)).collect();
+        let visible: Vec<Vec<bool>> =
+            models.iter().map(|model| visible(self.run, model, &self.read)).collect();
         let mut rng = StdRng::seed_from_u64(self.limits.seed);
         self.coverage.moments = models.iter().map(|model| model.moments.len()).sum();
         for stratum in STRATA {
@@ -293,7 +298,7 @@ impl<'a> Search<'a> {
                     if !wanted(number, moment) {
                         continue;
                     }
-                    let (sets, all) = sets(stratum, model, moment, &self.read, &mut rng);
+                    let (sets, all) = sets(stratum, model, moment, &visible[number], &mut rng);
                     self.coverage.exhausted += usize::from(all);
                     states.extend(sets.into_iter().map(|kept| State {
                         model: number,
@@ -324,13 +329,14 @@ impl<'a> Search<'a> {
         let jobs = Mutex::new(jobs);
         let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
         let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
+        let reopened = Arc::clone(&self.reopened);
         let mut fault = None;
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
-                let jobs = &jobs;
+                let (jobs, reopened) = (&jobs, Arc::clone(&reopened));
                 scope.spawn(move || {
-                    let mut judge = match Judge::new(checker, dir, check_time) {
+                    let mut judge = match Judge::new(checker, dir, check_time, reopened) {
                         Ok(judge) => judge,
                         Err(error) => {
                             // The first job tells.
@@ -421,40 +427,110 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The tree at a moment with the longest prefix of units that are all durable.
+/// The tree of what is durable at a moment.
 #[derive(Clone)]
 pub struct Base {
     tree: Tree,
-    units: usize,
+    /// The number of first units that are durable.
+    below: usize,
+    /// Durable units behind those.
+    forced: BTreeSet<usize>,
+    /// Those among them that cut a file.
+    cuts: Vec<(usize, NodeId, u64)>,
 }
 
 impl Base {
-    /// The directory with `kept`.
+    /// The directory with `kept`, which holds all that is durable.
     #[must_use]
     pub fn tree(&self, model: &Ordered, kept: &BTreeSet<usize>) -> Tree {
         let mut tree = self.tree.clone();
-        for &unit in kept.range(self.units..) {
-            tree.apply(&model.units[unit].change);
+        for &unit in kept.range(self.below..).filter(|unit| !self.forced.contains(unit)) {
+            self.apply(&mut tree, model, unit);
         }
         tree
+    }
+
+    /// Adds a unit to a tree in which later ones may be already. Those of its page, name or size are not: they
+    /// need it. A later cut of its file has taken what lies behind.
+    fn apply(&self, tree: &mut Tree, model: &Ordered, unit: usize) {
+        let change = &model.units[unit].change;
+        if let Change::Data { node, offset, bytes } = change
+            && let Some(end) = self
+                .cuts
+                .iter()
+                .filter(|(cut, of, _)| *cut > unit && of == node)
+                .map(|&(_, _, to)| to)
+                .min()
+            && offset + bytes.len() as u64 > end
+        {
+            let left = end.saturating_sub(*offset) as usize;
+            if left != 0 {
+                let bytes = bytes[..left].to_vec();
+                tree.apply(&Change::Data { node: *node, offset: *offset, bytes });
+            }
+            return;
+        }
+        tree.apply(change);
+    }
+
+    /// The base at `moment`, which comes behind.
+    fn advance(&mut self, model: &Ordered, moment: &Moment) {
+        let new: Vec<usize> = (self.below..moment.below)
+            .chain(moment.forced.iter().copied())
+            .filter(|unit| *unit >= self.below && !self.forced.contains(unit))
+            .collect();
+        for unit in new {
+            let mut tree = std::mem::take(&mut self.tree);
+            self.apply(&mut tree, model, unit);
+            self.tree = tree;
+            if let Change::Cut { node, to } = model.units[unit].change {
+                self.cuts.push((unit, node, to));
+            }
+        }
+        self.below = moment.below;
+        self.forced.clone_from(&moment.forced);
+        // All before a cut within the first units is in the tree already.
+        self.cuts.retain(|&(cut, ..)| cut >= moment.below);
     }
 }
 
 /// The bases of all moments.
 #[must_use]
 pub fn bases(run: &Run, model: &Ordered) -> Vec<Base> {
-    let mut base = Base { tree: run.base.clone(), units: 0 };
+    let mut base =
+        Base { tree: run.base.clone(), below: 0, forced: BTreeSet::new(), cuts: Vec::new() };
     model
         .moments
         .iter()
         .map(|moment| {
-            while base.units < moment.below {
-                base.tree.apply(&model.units[base.units].change);
-                base.units += 1;
-            }
+            base.advance(model, moment);
             base.clone()
         })
         .collect()
+}
+
+/// Whether each unit changes anything that a recovery may see: not data that no recovery reads, and not data that
+/// was there already. What a page needs before it is kept with it, so that the content before is known.
+fn visible(run: &Run, model: &Ordered, read: &Read) -> Vec<bool> {
+    let mut tree = run.base.clone();
+    let mut there = Vec::new();
+    let mut seen = Vec::with_capacity(model.units.len());
+    for unit in &model.units {
+        seen.push(match &unit.change {
+            Change::Data { node, offset, bytes } => {
+                let end = read.get(node).copied().unwrap_or(u64::MAX);
+                let length = (bytes.len() as u64).min(end.saturating_sub(*offset)) as usize;
+                there.resize(length, 0);
+                tree.content(*node).is_none_or(|content| {
+                    content.read(*offset, &mut there);
+                    there != bytes[..length]
+                })
+            }
+            _ => true,
+        });
+        tree.apply(&unit.change);
+    }
+    seen
 }
 
 /// The sets of units that a stratum tries at a moment, and whether they are all that there are.
@@ -462,11 +538,11 @@ fn sets(
     stratum: Stratum,
     model: &Ordered,
     moment: &Moment,
-    read: &Read,
+    visible: &[bool],
     rng: &mut StdRng,
 ) -> (Vec<BTreeSet<usize>>, bool) {
     let mut pending = model.pending(moment);
-    pending.retain(|&unit| is_read(&model.units[unit].change, read));
+    pending.retain(|&unit| visible[unit]);
     let few = pending.len() <= EXHAUSTIVE_UNITS;
     let one = |unit: usize| BTreeSet::from([unit]);
     let sets = match stratum {
@@ -511,14 +587,6 @@ fn sets(
         Stratum::All | Stratum::Pairs | Stratum::Random => Vec::new(),
     };
     (sets, false)
-}
-
-/// Whether a recovery may see a change: data that no recovery reads needs no states.
-fn is_read(change: &Change, read: &Read) -> bool {
-    match change {
-        Change::Data { node, offset, .. } => read.get(node).is_none_or(|&end| *offset < end),
-        _ => true,
-    }
 }
 
 /// Files at the same places of two trees.

@@ -25,6 +25,8 @@ pub enum Trap {
 /// A system call at its entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    /// Why the filter has stopped it.
+    pub trap: Trap,
     /// Its number.
     pub number: i64,
     /// Its arguments.
@@ -36,8 +38,8 @@ pub struct Entry {
 /// A stop of a traced thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The filter stopped a call before it ran.
-    Filtered(Trap),
+    /// The filter stopped a call before it ran: see [`entry`].
+    Filtered,
     /// A call has returned.
     Returned,
     /// A new process or thread was made.
@@ -102,6 +104,8 @@ pub const STOPPING: &[libc::c_long] = &[
     libc::SYS_rmdir,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_mknod,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
 ];
 
 /// Calls that read files.
@@ -296,10 +300,7 @@ pub fn next_stop(wait: bool) -> io::Result<Option<(Tid, Stop)>> {
     } else {
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {
-            libc::PTRACE_EVENT_SECCOMP => Stop::Filtered(match event_message(tid) {
-                1 => Trap::Foreign,
-                _ => Trap::Call,
-            }),
+            libc::PTRACE_EVENT_SECCOMP => Stop::Filtered,
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 Stop::Forked(event_message(tid) as Tid)
             }
@@ -350,8 +351,9 @@ fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
 /// The thread is gone.
 pub fn entry(tid: Tid) -> io::Result<Entry> {
     let info = syscall_info(tid)?;
-    let [number, args @ .., _] = info.body;
-    Ok(Entry { number: number as i64, args, instruction: info.instruction })
+    let [number, args @ .., verdict] = info.body;
+    let trap = if verdict as u32 == Trap::Foreign as u32 { Trap::Foreign } else { Trap::Call };
+    Ok(Entry { trap, number: number as i64, args, instruction: info.instruction })
 }
 
 /// The result of a call that has returned: negative numbers are errors.
@@ -472,13 +474,63 @@ pub fn descriptor_of(process: &OwnedFd, fd: RawFd) -> io::Result<File> {
     }
 }
 
-/// The flags of an open file, and where its next read or write begins.
+/// The flags of an open file.
 #[must_use]
-pub fn flags_and_place(file: &File) -> (i32, u64) {
-    // SAFETY: neither call has a pointer.
-    unsafe {
-        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
-        (flags, libc::lseek(file.as_raw_fd(), 0, libc::SEEK_CUR).max(0) as u64)
+pub fn flags(file: &File) -> i32 {
+    // SAFETY: the call has no pointer.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) }
+}
+
+/// Where the next read or write of an open file begins.
+#[must_use]
+pub fn place(file: &File) -> u64 {
+    // SAFETY: the call has no pointer.
+    unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_CUR).max(0) as u64 }
+}
+
+/// The processors that a thread may run on.
+#[derive(Clone, Copy)]
+pub struct Processors(libc::cpu_set_t);
+
+impl Processors {
+    /// Those of a thread; 0 is the calling one.
+    #[must_use]
+    pub fn of(tid: Tid) -> Option<Self> {
+        let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+        // SAFETY: the kernel writes at most the size that it is told; all bit patterns are valid.
+        unsafe {
+            let size = mem::size_of::<libc::cpu_set_t>();
+            (libc::sched_getaffinity(tid, size, set.as_mut_ptr()) == 0)
+                .then(|| Self(set.assume_init()))
+        }
+    }
+
+    /// The one on which this thread runs now.
+    #[must_use]
+    pub fn here() -> Self {
+        let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+        // SAFETY: a set of zeros is an empty one; numbers past its end are left out by `CPU_SET`'s bound.
+        unsafe {
+            let processor = usize::try_from(libc::sched_getcpu()).unwrap_or(0);
+            if processor < libc::CPU_SETSIZE as usize {
+                libc::CPU_SET(processor, set.assume_init_mut());
+            }
+            Self(set.assume_init())
+        }
+    }
+
+    /// Lets a thread run on these alone; 0 is the calling one. One that is gone needs none.
+    pub fn hold(&self, tid: Tid) {
+        // SAFETY: the kernel reads one set.
+        unsafe {
+            libc::sched_setaffinity(tid, mem::size_of::<libc::cpu_set_t>(), &raw const self.0)
+        };
+    }
+}
+
+impl std::fmt::Debug for Processors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Processors")
     }
 }
 

@@ -20,7 +20,7 @@ use crate::run::{Change, NodeId};
 pub const PAGE: usize = 4096;
 
 /// A page of a file and the hash of its content.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     bytes: [u8; PAGE],
     hash: OnceLock<u128>,
@@ -110,9 +110,9 @@ impl Content {
             let (part, rest) = bytes.split_at(bytes.len().min(PAGE - within));
             let page =
                 self.pages.entry(offset / PAGE as u64).or_insert_with(|| Page::new([0; PAGE]));
-            let mut copy = page.bytes;
-            copy[within..within + part.len()].copy_from_slice(part);
-            *page = Page::new(copy);
+            let page = Arc::make_mut(page);
+            page.hash = OnceLock::new();
+            page.bytes[within..within + part.len()].copy_from_slice(part);
             offset += part.len() as u64;
             bytes = rest;
         }

@@ -43,6 +43,13 @@ impl Pending {
         }
     }
 
+    /// Whether its effect can be read from the file afterwards: a plain write that is no sync.
+    pub(super) fn can_be_let_go(&self) -> bool {
+        self.has_count()
+            && self.failed.is_none()
+            && matches!(self.kind, Kind::Write { sync: None, .. })
+    }
+
     /// Whether its third argument is a count of bytes.
     pub(super) fn has_count(&self) -> bool {
         matches!(self.name, "write" | "pwrite64")
@@ -324,12 +331,15 @@ impl Tracer<'_> {
             }
             return Ok(None);
         }
-        let Some(node) = self.watch.opened(&file, false)? else { return Ok(None) };
-        let (flags, place) = sys::flags_and_place(&file);
+        let Some(node) = self.watch.opened_as(&file, &metadata, false)? else { return Ok(None) };
+        let flags = sys::flags(&file);
         // `pwrite` to a file that was opened to append appends, on Linux.
         let append = flags & libc::O_APPEND != 0;
         let sync = Through::of(flags & libc::O_DSYNC != 0, flags & libc::O_SYNC == libc::O_SYNC);
-        let at = at.or((!append).then_some(place));
+        let at = at.or_else(|| (!append).then(|| sys::place(&file)));
+        if flags & libc::O_ACCMODE == libc::O_RDONLY {
+            return Ok(None);
+        }
         Ok(Some(Pending::new(name, Kind::Write { node, file, at, append, sync })))
     }
 
@@ -422,7 +432,7 @@ impl Tracer<'_> {
         }
         let Some(file) = self.fd(tid, fd) else { return Ok(()) };
         let shared = flags & libc::MAP_SHARED as u64 != 0;
-        let writable = sys::flags_and_place(&file).0 & libc::O_ACCMODE == libc::O_RDWR;
+        let writable = sys::flags(&file) & libc::O_ACCMODE == libc::O_RDWR;
         if !(self.options.reads || shared && writable) {
             return Ok(());
         }
@@ -433,6 +443,27 @@ impl Tracer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Records what a write of `count` bytes has done whose return was not seen.
+    pub(super) fn finish_let_go(
+        &mut self,
+        tid: Tid,
+        pending: Pending,
+        count: u64,
+    ) -> io::Result<()> {
+        let Kind::Write { node, file, at, append, .. } = &pending.kind else { return Ok(()) };
+        let size = file.metadata()?.len();
+        let wrote = match at {
+            _ if *append => size.saturating_sub(self.watch.size(*node)),
+            // The place in the file tells, or its size.
+            Some(at) if pending.name == "write" => sys::place(file).saturating_sub(*at),
+            Some(at) => size.saturating_sub(*at),
+            None => 0,
+        };
+        // A write of no bytes may have failed.
+        let result = if wrote == 0 { -1 } else { wrote.min(count) as i64 };
+        self.finish(tid, pending, result)
     }
 
     /// Records what a call has done.
@@ -452,12 +483,11 @@ impl Tracer<'_> {
         let result = result as u64;
         match kind {
             Kind::Write { node, file, at, append, sync } => {
-                let end_known = sys::flags_and_place(&file).1;
                 let at = match at {
                     // The end was where the write began, whatever place the call named.
                     _ if append => self.watch.size(node),
                     Some(at) => at,
-                    None => end_known.saturating_sub(result),
+                    None => sys::place(&file).saturating_sub(result),
                 };
                 let text = format!("{name} {}, {result} bytes at {at}", self.watch.name(node));
                 let call = self.watch.call(tid, text);

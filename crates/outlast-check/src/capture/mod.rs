@@ -9,7 +9,7 @@ mod calls;
 pub mod marks;
 mod watch;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -27,7 +27,7 @@ use self::calls::Pending;
 use self::marks::{Lines, Marks};
 use self::watch::{Identity, Watch};
 use crate::run::{Ended, Run};
-use crate::sys::{self, Entry, Stop, Tid, Trap};
+use crate::sys::{self, Entry, Processors, Stop, Tid, Trap};
 
 pub use self::watch::SECTOR;
 
@@ -134,11 +134,17 @@ struct Tracer<'a> {
     watch: Watch,
     options: &'a Options,
     threads: FxHashMap<Tid, Thread>,
+    /// Threads that were announced, and have not come to a stop yet.
+    newborn: HashSet<Tid>,
     processes: FxHashMap<Tid, OwnedFd>,
     pipes: FxHashMap<Identity, Lines>,
     /// The thread within a call that changes files.
     inside: Option<Tid>,
     waiting: VecDeque<(Tid, Entry)>,
+    /// A write of the only thread, which goes on without a stop where it returns: no other call can come
+    /// in between, and its bytes are in the file by the next stop.
+    let_go: Option<(Tid, Pending, u64)>,
+    together: Option<Together>,
     foreign: bool,
     /// Syncs and writes so far.
     calls: (usize, usize),
@@ -179,15 +185,19 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         watch,
         options,
         threads: FxHashMap::default(),
+        newborn: HashSet::new(),
         processes: FxHashMap::default(),
         pipes,
         inside: None,
         waiting: VecDeque::new(),
+        let_go: None,
+        together: Together::begin(leader),
         foreign: false,
         calls: (0, 0),
     };
     let over = Deadline::start(leader, options.time);
     let ended = tracer.run(leader);
+    tracer.apart();
     sys::kill_group(leader);
     let late = over.stop();
     let ended = ended?;
@@ -196,6 +206,32 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
     }
     let ended = if late { Ended::OutOfTime } else { ended };
     Ok(tracer.watch.end(options.dir.clone(), ended)?)
+}
+
+/// The tracer and the program on one processor: a stop then costs a switch in place of two wake-ups of another
+/// processor. It ends where the program could tell: when it asks for its processors, or has threads.
+#[derive(Debug)]
+struct Together {
+    before: Processors,
+}
+
+/// Threads that share a processor with the tracer: a shell and the program that it waits for.
+const THREADS_TOGETHER: usize = 2;
+
+impl Together {
+    fn begin(leader: Tid) -> Option<Self> {
+        let before = Processors::of(0)?;
+        let here = Processors::here();
+        here.hold(0);
+        here.hold(leader);
+        Some(Self { before })
+    }
+
+    fn end(&self, threads: impl Iterator<Item = Tid>) {
+        for tid in threads.chain([0]) {
+            self.before.hold(tid);
+        }
+    }
 }
 
 /// Finds a program as `execvp` does.
@@ -282,15 +318,28 @@ impl Tracer<'_> {
         sys::resume(leader, false, 0);
         let mut ended = Ended::Status(0);
         while let Some((tid, stop)) = sys::next_stop(true)? {
+            self.settle()?;
             match stop {
-                Stop::Filtered(Trap::Foreign) => {
-                    self.foreign = true;
-                    sys::kill_group(leader);
-                    sys::kill(tid);
-                }
-                Stop::Filtered(Trap::Call) => self.entered(tid)?,
+                Stop::Filtered => match sys::entry(tid) {
+                    Ok(Entry { trap: Trap::Foreign, .. }) => {
+                        self.foreign = true;
+                        sys::kill_group(leader);
+                        sys::kill(tid);
+                    }
+                    Ok(entry) => self.entered(tid, entry)?,
+                    // It was killed, and says so next.
+                    Err(_) => {}
+                },
                 Stop::Returned => self.returned(tid)?,
-                Stop::Forked(_) => sys::resume(tid, false, 0),
+                Stop::Forked(new) => {
+                    if !self.threads.contains_key(&new) {
+                        self.newborn.insert(new);
+                    }
+                    if self.threads.len() + self.newborn.len() > THREADS_TOGETHER {
+                        self.apart();
+                    }
+                    sys::resume(tid, false, 0);
+                }
                 Stop::Executed(before) => {
                     if before != tid {
                         self.forget(before)?;
@@ -323,7 +372,15 @@ impl Tracer<'_> {
         Ok(ended)
     }
 
+    /// Gives all threads the processors that they would have without the tracer.
+    fn apart(&mut self) {
+        if let Some(together) = self.together.take() {
+            together.end(self.threads.keys().chain(&self.newborn).copied());
+        }
+    }
+
     fn add(&mut self, tid: Tid) {
+        self.newborn.remove(&tid);
         self.threads
             .entry(tid)
             .or_insert_with(|| Thread { process: process_of(tid), pending: None });
@@ -347,6 +404,7 @@ impl Tracer<'_> {
 
     fn forget(&mut self, tid: Tid) -> io::Result<()> {
         self.threads.remove(&tid);
+        self.newborn.remove(&tid);
         self.processes.remove(&tid);
         self.waiting.retain(|&(waiting, _)| waiting != tid);
         if self.inside == Some(tid) {
@@ -368,9 +426,11 @@ impl Tracer<'_> {
         }
     }
 
-    fn entered(&mut self, tid: Tid) -> io::Result<()> {
-        let Ok(entry) = sys::entry(tid) else { return Ok(()) };
+    fn entered(&mut self, tid: Tid, entry: Entry) -> io::Result<()> {
         self.add(tid);
+        if matches!(entry.number, libc::SYS_sched_getaffinity | libc::SYS_sched_setaffinity) {
+            self.apart();
+        }
         if self.inside.is_some() {
             self.waiting.push_back((tid, entry));
             return Ok(());
@@ -384,6 +444,14 @@ impl Tracer<'_> {
         let mut pending = self.prepare(tid, &entry)?;
         if let Some(pending) = &mut pending {
             self.fault(tid, &entry, pending)?;
+        }
+        let alone = self.threads.len() == 1 && self.newborn.is_empty();
+        if let Some(write) = pending.take_if(|pending| alone && pending.can_be_let_go()) {
+            if self.watch.maps_none() {
+                self.let_go = Some((tid, write, entry.args[2]));
+            } else {
+                pending = Some(write);
+            }
         }
         let counts = pending.is_some();
         if counts {
@@ -427,6 +495,14 @@ impl Tracer<'_> {
             None => {}
         }
         Ok(())
+    }
+
+    /// Records the write that was let go, now that the thread has stopped again or ended.
+    fn settle(&mut self) -> io::Result<()> {
+        match self.let_go.take() {
+            Some((tid, pending, count)) => self.finish_let_go(tid, pending, count),
+            None => Ok(()),
+        }
     }
 
     fn returned(&mut self, tid: Tid) -> io::Result<()> {

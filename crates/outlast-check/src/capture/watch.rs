@@ -1,7 +1,7 @@
 //! The watched directory while the program runs: each file's node and content, and the steps so far.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -165,7 +165,19 @@ impl Watch {
     /// # Errors
     /// Those of reading a new one.
     pub fn opened(&mut self, file: &File, created: bool) -> io::Result<Option<NodeId>> {
-        let metadata = file.metadata()?;
+        self.opened_as(file, &file.metadata()?, created)
+    }
+
+    /// As [`Watch::opened`], of a file whose metadata is known.
+    ///
+    /// # Errors
+    /// As [`Watch::opened`].
+    pub fn opened_as(
+        &mut self,
+        file: &File,
+        metadata: &Metadata,
+        created: bool,
+    ) -> io::Result<Option<NodeId>> {
         if !metadata.is_file() || metadata.dev() != self.device {
             return Ok(None);
         }
@@ -349,6 +361,12 @@ impl Watch {
         if !self.mapped.contains(&node) {
             self.mapped.push(node);
         }
+    }
+
+    /// Whether no file is mapped for writing.
+    #[must_use]
+    pub fn maps_none(&self) -> bool {
+        self.mapped.is_empty()
     }
 
     /// Records what was stored through mappings since the last stop.
