@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capture::{self, CaptureError, marks::Marks};
 use crate::judge::{Checker, Judge, Outcome, Reopened};
+use crate::oracle::marked::Marked;
 use crate::order::{Moment, Ordered};
 use crate::run::Run;
 use crate::run::{Change, NodeId};
@@ -120,6 +121,7 @@ pub struct Search<'a> {
     limits: Limits,
     verdicts: Verdicts,
     reopened: Arc<Reopened>,
+    marked: Arc<Marked>,
     read: Read,
     began: Instant,
     /// States that passed, one of each content.
@@ -139,6 +141,7 @@ impl<'a> Search<'a> {
             limits,
             verdicts: Verdicts::default(),
             reopened: Arc::default(),
+            marked: Arc::new(Marked::of_run(run)),
             read: Read::default(),
             began: Instant::now(),
             passed: Vec::new(),
@@ -151,7 +154,9 @@ impl<'a> Search<'a> {
     /// # Errors
     /// Those of making its folder.
     pub fn judge(&self) -> io::Result<Judge<'a>> {
-        Judge::new(self.checker, self.dir, self.limits.check_time, Arc::clone(&self.reopened))
+        let reopened = Arc::clone(&self.reopened);
+        let judge = Judge::new(self.checker, self.dir, self.limits.check_time, reopened)?;
+        Ok(judge.by(&self.marked))
     }
 
     /// A search of another run by the same check, within the same time, with all verdicts so far: those
@@ -168,6 +173,7 @@ impl<'a> Search<'a> {
             limits: self.limits.clone(),
             verdicts: std::mem::take(&mut self.verdicts),
             reopened: Arc::clone(&self.reopened),
+            marked: Arc::clone(&self.marked),
             read: Read::default(),
             began: self.began,
             passed: Vec::new(),
@@ -329,15 +335,15 @@ impl<'a> Search<'a> {
         let jobs = Mutex::new(jobs);
         let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
         let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
-        let reopened = Arc::clone(&self.reopened);
+        let (reopened, marked) = (Arc::clone(&self.reopened), Arc::clone(&self.marked));
         let mut fault = None;
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
-                let (jobs, reopened) = (&jobs, Arc::clone(&reopened));
+                let (jobs, reopened, marked) = (&jobs, Arc::clone(&reopened), &marked);
                 scope.spawn(move || {
                     let mut judge = match Judge::new(checker, dir, check_time, reopened) {
-                        Ok(judge) => judge,
+                        Ok(judge) => judge.by(marked),
                         Err(error) => {
                             // The first job tells.
                             let job = jobs.lock().map(|jobs| jobs.recv());

@@ -15,10 +15,13 @@
 //!   some of those in flight. Campaigns on the runtime.
 //! - [`prefixes`]: transactions on one set of data follow each other, so a set is a number of them, found
 //!   by the sum of all words. Campaigns on the timed machine.
+//!
+//! [`marked`] makes the first of them from what a program that writes files says of its transactions.
 
 mod buffered;
 mod durable;
 pub mod keys;
+pub mod marked;
 mod none;
 pub mod prefixes;
 mod replay;
