@@ -292,6 +292,9 @@ fn show(run: &Run, out: &mut dyn Write) -> io::Result<()> {
         let text = if last == Some(event.call) { "" } else { call.text.as_str() };
         last = Some(event.call);
         writeln!(out, "{number:>6}  {step:<24} {text}")?;
+        if !text.is_empty() && !call.place.is_empty() {
+            writeln!(out, "{:32}   from {}", "", call.place)?;
+        }
     }
     for blind in &run.blind {
         writeln!(out, "not measured: {blind}")?;
@@ -679,8 +682,14 @@ impl Told<'_, '_> {
         if finding.lost_units.len() > 5 {
             writeln!(out, "              and {} more", finding.lost_units.len() - 5)?;
         }
+        if !finding.lost.place.is_empty() {
+            writeln!(out, "              from {}", finding.lost.place)?;
+        }
         if let Some(kept) = &finding.kept {
             writeln!(out, "  kept        {}", kept.text)?;
+            if !kept.place.is_empty() {
+                writeln!(out, "              from {}", kept.place)?;
+            }
         }
         if let Some(fault) = &finding.fault {
             writeln!(out, "  failing     {fault}")?;

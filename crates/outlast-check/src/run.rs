@@ -20,7 +20,7 @@ pub struct Call {
     pub tid: i32,
     /// The name of the call with its file and range.
     pub text: String,
-    /// Where in the program the call was made: module and offset; empty if that is not known.
+    /// Where in the program the call was made, from the innermost function on; empty if that is not known.
     pub place: String,
 }
 

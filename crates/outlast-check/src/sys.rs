@@ -451,6 +451,47 @@ mod no_registers {
 #[cfg(not(target_arch = "x86_64"))]
 pub use no_registers::{set_count, set_result, skip_call};
 
+/// Where a stopped thread is: what unwinding its stack begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Here {
+    /// The instruction.
+    pub instruction: u64,
+    /// The stack pointer.
+    pub stack: u64,
+    /// The frame pointer.
+    pub frame: u64,
+    /// The link register, on processors that have one.
+    pub link: u64,
+}
+
+/// Where a stopped thread is.
+///
+/// # Errors
+/// The thread is gone.
+pub fn here(tid: Tid) -> io::Result<Here> {
+    let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
+    let mut place = libc::iovec {
+        iov_base: registers.as_mut_ptr().cast(),
+        iov_len: mem::size_of::<libc::user_regs_struct>(),
+    };
+    // SAFETY: the kernel writes at most the bytes that `place` describes; all bit patterns are valid.
+    let registers = unsafe {
+        check(libc::ptrace(libc::PTRACE_GETREGSET, tid, libc::NT_PRSTATUS, &raw mut place))?;
+        registers.assume_init()
+    };
+    #[cfg(target_arch = "x86_64")]
+    let here =
+        Here { instruction: registers.rip, stack: registers.rsp, frame: registers.rbp, link: 0 };
+    #[cfg(target_arch = "aarch64")]
+    let here = Here {
+        instruction: registers.pc,
+        stack: registers.sp,
+        frame: registers.regs[29],
+        link: registers.regs[30],
+    };
+    Ok(here)
+}
+
 /// A handle of a process.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 
 mod calls;
 pub mod marks;
+mod stacks;
 mod watch;
 
 use std::collections::{HashSet, VecDeque};
@@ -25,6 +26,7 @@ use rustc_hash::FxHashMap;
 
 use self::calls::Pending;
 use self::marks::{Lines, Marks};
+use self::stacks::{StackId, Stacks};
 use self::watch::{Identity, Watch};
 use crate::run::{Ended, Run};
 use crate::sys::{self, Entry, Processors, Stop, Tid, Trap};
@@ -127,6 +129,8 @@ pub enum CaptureError {
 struct Thread {
     process: Tid,
     pending: Option<Pending>,
+    /// The stack of the call that it is in.
+    stack: Option<StackId>,
 }
 
 /// The program while it runs.
@@ -143,8 +147,9 @@ struct Tracer<'a> {
     waiting: VecDeque<(Tid, Entry)>,
     /// A write of the only thread, which goes on without a stop where it returns: no other call can come
     /// in between, and its bytes are in the file by the next stop.
-    let_go: Option<(Tid, Pending, u64)>,
+    let_go: Option<(Tid, Pending, u64, Option<StackId>)>,
     together: Option<Together>,
+    stacks: Stacks,
     foreign: bool,
     /// Syncs and writes so far.
     calls: (usize, usize),
@@ -192,6 +197,7 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         waiting: VecDeque::new(),
         let_go: None,
         together: Together::begin(leader),
+        stacks: Stacks::default(),
         foreign: false,
         calls: (0, 0),
     };
@@ -205,7 +211,8 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         return Err(CaptureError::Foreign(program.display().to_string()));
     }
     let ended = if late { Ended::OutOfTime } else { ended };
-    Ok(tracer.watch.end(options.dir.clone(), ended)?)
+    let stacks = tracer.stacks.named();
+    Ok(tracer.watch.end(options.dir.clone(), ended, &stacks)?)
 }
 
 /// The tracer and the program on one processor: a stop then costs a switch in place of two wake-ups of another
@@ -341,6 +348,7 @@ impl Tracer<'_> {
                     sys::resume(tid, false, 0);
                 }
                 Stop::Executed(before) => {
+                    self.stacks.forget(tid);
                     if before != tid {
                         self.forget(before)?;
                     }
@@ -381,9 +389,11 @@ impl Tracer<'_> {
 
     fn add(&mut self, tid: Tid) {
         self.newborn.remove(&tid);
-        self.threads
-            .entry(tid)
-            .or_insert_with(|| Thread { process: process_of(tid), pending: None });
+        self.threads.entry(tid).or_insert_with(|| Thread {
+            process: process_of(tid),
+            pending: None,
+            stack: None,
+        });
     }
 
     /// The program has ended: what it left running would change the directory while it is judged.
@@ -406,6 +416,7 @@ impl Tracer<'_> {
         self.threads.remove(&tid);
         self.newborn.remove(&tid);
         self.processes.remove(&tid);
+        self.stacks.forget(tid);
         self.waiting.retain(|&(waiting, _)| waiting != tid);
         if self.inside == Some(tid) {
             self.inside = None;
@@ -441,14 +452,22 @@ impl Tracer<'_> {
     /// A call begins, while no other runs that changes files.
     fn begin(&mut self, tid: Tid, entry: Entry) -> io::Result<()> {
         self.watch.look_at_mappings()?;
+        let calls = self.watch.calls_so_far();
+        self.watch.stack = None;
         let mut pending = self.prepare(tid, &entry)?;
+        let mut stack = None;
+        if pending.is_some() || self.watch.calls_so_far() != calls {
+            let process = self.threads.get(&tid).map_or(tid, |thread| thread.process);
+            stack = self.stacks.of(tid, process);
+            self.watch.stand(calls, stack);
+        }
         if let Some(pending) = &mut pending {
             self.fault(tid, &entry, pending)?;
         }
         let alone = self.threads.len() == 1 && self.newborn.is_empty();
         if let Some(write) = pending.take_if(|pending| alone && pending.can_be_let_go()) {
             if self.watch.maps_none() {
-                self.let_go = Some((tid, write, entry.args[2]));
+                self.let_go = Some((tid, write, entry.args[2], stack));
             } else {
                 pending = Some(write);
             }
@@ -459,6 +478,7 @@ impl Tracer<'_> {
         }
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = pending;
+            thread.stack = stack;
         }
         sys::resume(tid, counts, 0);
         Ok(())
@@ -500,7 +520,10 @@ impl Tracer<'_> {
     /// Records the write that was let go, now that the thread has stopped again or ended.
     fn settle(&mut self) -> io::Result<()> {
         match self.let_go.take() {
-            Some((tid, pending, count)) => self.finish_let_go(tid, pending, count),
+            Some((tid, pending, count, stack)) => {
+                self.watch.stack = stack;
+                self.finish_let_go(tid, pending, count)
+            }
             None => Ok(()),
         }
     }
@@ -514,7 +537,9 @@ impl Tracer<'_> {
                 sys::set_result(tid, result)?;
             }
             self.watch.look_at_mappings()?;
+            self.watch.stack = self.threads.get(&tid).and_then(|thread| thread.stack);
             self.finish(tid, pending, result)?;
+            self.watch.stack = None;
         }
         if self.inside == Some(tid) {
             self.inside = None;

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+use super::stacks::StackId;
+
 use crate::run::{Call, CallId, Change, Ended, Event, Growth, NodeId, Run, Step, Sync};
 use crate::tree::{self, Content, Node, PAGE, Read, Tree};
 
@@ -42,6 +44,10 @@ pub struct Watch {
     read: Read,
     cut: FxHashMap<NodeId, u64>,
     fault: Option<String>,
+    /// The stack of the call that is recorded.
+    pub(super) stack: Option<StackId>,
+    /// Of each call.
+    stacks: Vec<Option<StackId>>,
 }
 
 /// Opens `path` for its identity alone, which the descriptor pins.
@@ -87,6 +93,8 @@ impl Watch {
             read: Read::default(),
             cut: FxHashMap::default(),
             fault: None,
+            stack: None,
+            stacks: Vec::new(),
         })
     }
 
@@ -134,7 +142,19 @@ impl Watch {
     /// Begins a call, to which the steps belong that come next.
     pub fn call(&mut self, tid: i32, text: String) -> CallId {
         self.calls.push(Call { tid, text, place: String::new() });
+        self.stacks.push(self.stack);
         self.calls.len() as CallId - 1
+    }
+
+    /// How many calls there are by now.
+    #[must_use]
+    pub fn calls_so_far(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Calls from number `first` on were made from `stack`.
+    pub fn stand(&mut self, first: usize, stack: Option<StackId>) {
+        self.stacks[first..].fill(stack);
     }
 
     /// Adds a step.
@@ -413,12 +433,17 @@ impl Watch {
         }
     }
 
-    /// Ends the watch: what mappings have changed last, and the proof that nothing was missed.
+    /// Ends the watch, with `stacks` for people: what mappings have changed last, and the proof that nothing was missed.
     ///
     /// # Errors
     /// Those of reading; the recorded state is not the directory's, with the first difference.
-    pub fn end(mut self, dir: PathBuf, ended: Ended) -> io::Result<Run> {
+    pub fn end(mut self, dir: PathBuf, ended: Ended, stacks: &[String]) -> io::Result<Run> {
         self.look_at_mappings()?;
+        for (call, stack) in self.calls.iter_mut().zip(&self.stacks) {
+            if let Some(place) = stack.and_then(|id| stacks.get(id as usize)) {
+                call.place.clone_from(place);
+            }
+        }
         let run = Run {
             dir,
             base: self.base,
