@@ -218,6 +218,11 @@ impl Tell for Finding {
             facts.extend(fact.clone().map(|fact| (name, fact)));
         }
         facts.push(("begun", format!("{}, acknowledged {}", self.issued, self.acked)));
+        let calls = [("lost by", Some(&self.lost)), ("kept by", self.kept.as_ref())];
+        let stacks = calls.into_iter().filter_map(|(name, call)| Some((name, &call?.place)));
+        facts.extend(
+            stacks.filter(|(_, stack)| !stack.is_empty()).map(|(name, stack)| (name, stack.clone())),
+        );
         Entry {
             class: self.class.term(),
             wrong: self.wrong.clone(),

@@ -44,6 +44,7 @@ pub mod run;
 pub mod saved;
 pub mod search;
 pub mod shell;
+pub mod strata;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod tree;

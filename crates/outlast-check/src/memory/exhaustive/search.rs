@@ -19,6 +19,7 @@ use crate::memory::history::tracker::{Raise, Tracker};
 use crate::memory::image::{Frame, ImageMedium, Looked, Mode, State, mix};
 use crate::memory::verdict::{Broken, Crash, Judge, Violation, judge};
 use crate::memory::witness::{CrashPoint, Pick, Witness};
+use crate::strata::{self, Choice};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flow {
@@ -453,11 +454,14 @@ struct Passed {
 
 /// Nothing persisted, everything, each unit alone, each unit left out; then by chance, for ever.
 fn sample_modes(names: Vec<u64>, seed: u64) -> impl Iterator<Item = Mode> {
-    let only = |name: Option<u64>| Mode::Fixed(name.into_iter().map(|n| (n, LAST_ROW)).collect());
-    let ends = [only(None), Mode::AllBut(None)];
-    let each = names.into_iter().flat_map(move |name| [only(Some(name)), Mode::AllBut(Some(name))]);
+    let extremes = strata::extremes(names.len()).map(move |choice| match choice {
+        Choice::Only(kept) => {
+            Mode::Fixed(kept.iter().map(|&unit| (names[unit], LAST_ROW)).collect())
+        }
+        Choice::AllBut(lost) => Mode::AllBut(lost.iter().map(|&unit| names[unit]).collect()),
+    });
     let by_chance = (0..).map(move |number: u64| Mode::Sample(seed.wrapping_add(mix(number))));
-    ends.into_iter().chain(each).chain(by_chance)
+    extremes.chain(by_chance)
 }
 
 /// What all drivers do with an image's state.

@@ -71,8 +71,8 @@ pub(crate) enum Mode {
     Sample(u64),
     /// As said, by the unit's first word; what is not named gets what is durable for certain.
     Fixed(FxHashMap<u64, u32>),
-    /// Everything persisted, but for the unit with this first word.
-    AllBut(Option<u64>),
+    /// Everything persisted, but for the units with these first words.
+    AllBut(Vec<u64>),
 }
 
 /// The open units of all crash points that are being looked into, one inside the other.
@@ -524,7 +524,7 @@ impl Open {
             Mode::Search => 0,
             Mode::Sample(state) => sample_row(state, width),
             Mode::Fixed(rows) => rows.get(&name).copied().unwrap_or(0).min(width - 1),
-            Mode::AllBut(left_out) if *left_out == Some(name) => 0,
+            Mode::AllBut(left_out) if left_out.contains(&name) => 0,
             Mode::AllBut(_) => width - 1,
         };
         self.push_row(unit, row);
