@@ -7,6 +7,9 @@ use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, PoolOffset, TxId};
 use serde_json::Value;
 
+/// The page that explains classes.
+const PAGE: &str = include_str!("../../../../docs/check.md");
+
 const VALID: PoolOffset = PoolOffset(0);
 const VALUE: PoolOffset = PoolOffset(64);
 
@@ -152,6 +155,7 @@ fn files_and_memory_have_one_vocabulary() {
     }
     assert_eq!(shared, ["acknowledged too early"]);
     for term in terms {
+        assert!(PAGE.contains(term.name) && PAGE.contains(term.kind.name()), "{term:?}");
         assert!(term.remedy.len() > 10 && !term.remedy.ends_with('.'), "{term:?}");
     }
 }

@@ -237,6 +237,7 @@ impl fmt::Display for Finding {
         for place in &self.also {
             write!(f, "\n  see {place}")?;
         }
+        write!(f, "\n  remedy: {}", self.term().remedy)?;
         if let Some(reproduction) = &self.reproduction {
             write!(f, "\n  reproduce: {reproduction}")?;
         }
