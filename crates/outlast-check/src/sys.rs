@@ -85,7 +85,12 @@ pub const STOPPING: &[libc::c_long] = &[
     libc::SYS_sync_file_range,
     libc::SYS_msync,
     libc::SYS_munmap,
-    libc::SYS_io_submit,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
     libc::SYS_exit_group,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_creat,
@@ -145,7 +150,7 @@ const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// The filter: calls of [`STOPPING`] stop, opens only where they may create or cut,
-/// mappings only where they are shared; `io_uring` is refused, so that programs use ordinary calls.
+/// mappings only where they are shared; asynchronous calls are refused, so that programs use ordinary ones.
 /// With `reads`, reads of files and all their mappings stop as well.
 fn filter(reads: bool) -> Vec<libc::sock_filter> {
     let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
@@ -166,7 +171,12 @@ fn filter(reads: bool) -> Vec<libc::sock_filter> {
         program.push(step(EQUAL, call as u32, 0, 1));
         program.push(step(RETURN, stop, 0, 0));
     }
-    for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+    for call in [
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_io_setup,
+    ] {
         program.push(step(EQUAL, call as u32, 0, 1));
         program.push(step(RETURN, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0, 0));
     }

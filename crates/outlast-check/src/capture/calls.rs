@@ -1,6 +1,6 @@
 //! The system calls that change files: what each does to the directory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -214,8 +214,19 @@ impl Tracer<'_> {
                 self.mmap(tid, entry.args)?;
                 Ok(None)
             }
-            libc::SYS_io_submit => {
-                self.watch.blind("asynchronous writes (io_submit)".to_owned());
+            libc::SYS_setxattr | libc::SYS_removexattr => {
+                let path = self.reach(tid, CWD, &self.text(tid, a));
+                self.attributes(path.metadata().ok());
+                Ok(None)
+            }
+            libc::SYS_lsetxattr | libc::SYS_lremovexattr => {
+                let path = self.reach(tid, CWD, &self.text(tid, a));
+                self.attributes(path.symlink_metadata().ok());
+                Ok(None)
+            }
+            libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
+                let file = self.fd(tid, a);
+                self.attributes(file.and_then(|file| file.metadata().ok()));
                 Ok(None)
             }
             _ => Ok(None),
@@ -232,6 +243,15 @@ impl Tracer<'_> {
         let node = metadata.and_then(|file| self.watch.node_of((file.dev(), file.ino())));
         if let Some(node) = node {
             self.watch.reads(node);
+        }
+    }
+
+    /// Extended attributes of a file change, which are no part of a state.
+    fn attributes(&mut self, file: Option<Metadata>) {
+        let node = file.and_then(|file| self.watch.node_of((file.dev(), file.ino())));
+        if let Some(node) = node {
+            let text = format!("extended attributes of {}", self.watch.name(node));
+            self.watch.blind(text);
         }
     }
 

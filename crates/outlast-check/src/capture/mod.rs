@@ -7,6 +7,7 @@
 
 mod calls;
 pub mod marks;
+mod python;
 mod stacks;
 mod watch;
 

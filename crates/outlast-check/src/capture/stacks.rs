@@ -10,9 +10,10 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
     UnwindRegsNative, Unwinder, UnwinderNative,
 };
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::python::{Frame, Python};
 use crate::sys::{self, Here, Tid};
 
 /// Frames of a stack, from the innermost one, of which more are not looked for.
@@ -25,6 +26,9 @@ const STACK_PAGE: u64 = 4096;
 /// An instruction: a file of code by its number, and the address that the file itself gives it.
 type Place = (u32, u64);
 
+/// The file of functions of Python: their addresses are indices into their names.
+const PYTHON: u32 = u32::MAX;
+
 /// A number of a stack: equal ones share it.
 pub type StackId = u32;
 
@@ -35,6 +39,8 @@ struct Code {
     /// Its segments that run: bytes of the file, and the address of the first.
     segments: Vec<(Range<u64>, u64)>,
     sections: Vec<(&'static str, Range<u64>, Arc<[u8]>)>,
+    /// The addresses of `_PyRuntime` and `Py_Version`, of a file that has an interpreter of Python.
+    python: Option<(u64, u64)>,
 }
 
 /// The code in a process's memory.
@@ -44,6 +50,7 @@ struct Space {
     modules: Vec<(Range<u64>, u32, u64)>,
     /// Pages without a known file: looked up once.
     unknown: FxHashSet<u64>,
+    python: Option<Python>,
 }
 
 /// All stacks of a run.
@@ -54,6 +61,9 @@ pub struct Stacks {
     codes: Vec<Code>,
     by_path: FxHashMap<PathBuf, Option<u32>>,
     ids: FxHashMap<Vec<Place>, StackId>,
+    /// Functions of Python, each with the index of its name.
+    of_python: FxHashMap<(Tid, Frame), u64>,
+    python_names: Vec<String>,
 }
 
 impl std::fmt::Debug for Stacks {
@@ -87,7 +97,12 @@ impl Code {
             };
             sections.push((name, range, data));
         }
-        Some(Self { path: path.to_owned(), segments, sections })
+        let symbol = |name: &str| {
+            let mut found = file.dynamic_symbols().filter(|symbol| symbol.address() != 0);
+            found.find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address())
+        };
+        let python = symbol("_PyRuntime").zip(symbol("Py_Version"));
+        Some(Self { path: path.to_owned(), segments, sections, python })
     }
 
     fn module(&self, range: Range<u64>, bias: u64) -> Module<Arc<[u8]>> {
@@ -122,6 +137,18 @@ impl Stacks {
             return None;
         }
         places.truncate(FRAMES_MAX);
+        if let Some(python) = self.spaces.get(&process).and_then(|space| space.python) {
+            for frame in python.frames(tid) {
+                let known = self.of_python.get(&(process, frame)).copied();
+                let index = known.or_else(|| {
+                    self.python_names.push(python.named(tid, &frame)?);
+                    let index = self.python_names.len() as u64 - 1;
+                    self.of_python.insert((process, frame), index);
+                    Some(index)
+                });
+                places.extend(index.map(|index| (PYTHON, index)));
+            }
+        }
         let next = self.ids.len() as StackId;
         Some(*self.ids.entry(places).or_insert(next))
     }
@@ -154,6 +181,7 @@ impl Stacks {
             unwinder: UnwinderNative::new(),
             modules: Vec::new(),
             unknown: FxHashSet::default(),
+            python: None,
         });
         // Once more if a library has come in the meantime.
         for _ in 0..2 {
@@ -195,6 +223,7 @@ impl Stacks {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         let mut modules = Vec::new();
         let mut unwinder = UnwinderNative::new();
+        let mut python = None;
         for line in maps.lines() {
             let Some((range, offset, path)) = code_of(line) else { continue };
             let code = *self.by_path.entry(path.to_owned()).or_insert_with(|| {
@@ -211,10 +240,15 @@ impl Stacks {
             let own = address.wrapping_add(offset).wrapping_sub(bytes.start);
             let bias = range.start.wrapping_sub(own);
             unwinder.add_module(code.module(range.clone(), bias));
+            if let Some((runtime, version)) = code.python {
+                let at = |address: u64| bias.wrapping_add(address);
+                python = python.or_else(|| Python::new(process, at(runtime), at(version)));
+            }
             modules.push((range, number, bias));
         }
         if let Some(space) = self.spaces.get_mut(&process) {
-            *space = Space { unwinder, modules, unknown: std::mem::take(&mut space.unknown) };
+            let unknown = std::mem::take(&mut space.unknown);
+            *space = Space { unwinder, modules, unknown, python };
             if space.place(at).is_none() {
                 space.unknown.insert(at / STACK_PAGE);
             }
@@ -230,7 +264,16 @@ impl Stacks {
         let mut stacks = vec![String::new(); self.ids.len()];
         for (places, &id) in &self.ids {
             let mut shown: Vec<String> = Vec::new();
+            let by_python = places.iter().any(|&(code, _)| code == PYTHON);
             for &place in places {
+                if place.0 == PYTHON {
+                    shown.push(self.python_names[place.1 as usize].clone());
+                    continue;
+                }
+                // The interpreter's own functions stand for those of Python.
+                if by_python && self.codes[place.0 as usize].python.is_some() {
+                    continue;
+                }
                 let named = names.entry(place).or_insert_with(|| {
                     let code = &self.codes[place.0 as usize];
                     let loader = &mut loaders[place.0 as usize];

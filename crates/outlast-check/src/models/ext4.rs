@@ -16,12 +16,14 @@ pub const MODEL: Model = Model {
     torn: true,
 };
 
-/// `data=writeback`: sizes do not wait for data.
+/// `data=writeback`: sizes and renames do not wait for data. A rename over a file starts its writing, which only a commit in
+/// ordered mode waits for.
 pub const WRITEBACK: Model = Model {
     name: "ext4-writeback",
-    about: "ext4, data=writeback: sizes do not wait for data",
-    source: "Documentation/admin-guide/ext4.rst (data=writeback)",
+    about: "ext4, data=writeback: sizes and renames do not wait for data",
+    source: "Documentation/admin-guide/ext4.rst (data=writeback); fs/ext4: ext4_alloc_da_blocks",
     size_after_data: false,
+    rename_flushes: false,
     ..MODEL
 };
 
