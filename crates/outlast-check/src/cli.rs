@@ -292,7 +292,7 @@ fn show(run: &Run, out: &mut dyn Write) -> io::Result<()> {
             Step::Change(Change::Name { .. } | Change::Move { .. }) => "name".to_owned(),
             Step::Sync(_) => "sync".to_owned(),
             Step::Unsynced(_) => "failed sync".to_owned(),
-            Step::Issued(_) | Step::Acked(_) => "mark".to_owned(),
+            Step::Issued(_) | Step::Acked(_) | Step::Writes { .. } => "mark".to_owned(),
         };
         let text = if last == Some(event.call) { "" } else { call.text.as_str() };
         last = Some(event.call);

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::oracle::marked::{Listed, Marked};
 use crate::sys;
 use crate::tree::{self, Read as Whole, Tree};
 use rustc_hash::FxHashMap;
@@ -24,6 +25,8 @@ pub enum Outcome {
     Good,
     /// The check named the last transaction that it found whole.
     Recovered(u64),
+    /// The check listed keys with their versions.
+    Keys(Listed),
     /// The check failed, with its last words.
     Bad(String),
 }
@@ -42,13 +45,14 @@ impl Outcome {
                 Some(format!("never issued: {found} recovered, {issued} begun"))
             }
             Self::Recovered(_) => None,
+            Self::Keys(listed) => listed.judge(issued, acked).err().map(|wrong| wrong.to_string()),
         }
     }
 
     /// Whether it depends on the state alone, not on what was acknowledged.
     #[must_use]
     pub fn is_of_state(&self) -> bool {
-        matches!(self, Self::Recovered(_))
+        matches!(self, Self::Recovered(_) | Self::Keys(_))
     }
 }
 
@@ -78,6 +82,8 @@ pub struct Judge<'a> {
     dir: PathBuf,
     server: Option<Server>,
     reopened: Arc<Reopened>,
+    /// What the program says of its transactions.
+    marked: Arc<Marked>,
 }
 
 struct Server {
@@ -134,7 +140,13 @@ impl<'a> Judge<'a> {
         } else {
             farm.path().join("state")
         };
-        Ok(Self { checker, time, farm, dir, server: None, reopened })
+        Ok(Self { checker, time, farm, dir, server: None, reopened, marked: Arc::default() })
+    }
+
+    /// Judges keys that the check lists by these transactions.
+    #[must_use]
+    pub fn by(self, marked: &Arc<Marked>) -> Self {
+        Self { marked: Arc::clone(marked), ..self }
     }
 
     /// Lays `tree` out and has it checked. Twice: recovery may heal or harm. A directory that the first check leaves as
@@ -274,12 +286,16 @@ impl<'a> Judge<'a> {
         let Some(status) = status else {
             return Ok(Outcome::Bad(format!("the check did not end within {:?}", self.time)));
         };
-        let said = tail(&mut output)?;
+        let said =
+            tail(&mut output, if self.marked.has_keys() { KEYS_BYTES_MAX } else { TAIL_BYTES })?;
         if let Some(signal) = status.signal() {
             return Ok(Outcome::Bad(format!("killed by {}", signal_name(signal))));
         }
         match status.code() {
-            Some(0) => Ok(recovered(&said).map_or(Outcome::Good, Outcome::Recovered)),
+            Some(0) => Ok(match Listed::in_lines(&self.marked, &said) {
+                Some(listed) => Outcome::Keys(listed),
+                None => recovered(&said).map_or(Outcome::Good, Outcome::Recovered),
+            }),
             Some(127) => {
                 Err(io::Error::other(format!("the check cannot be started: {}", last_line(&said))))
             }
@@ -321,9 +337,17 @@ impl<'a> Judge<'a> {
                             ))
                         })
                     }
+                    ("keys", words) => {
+                        let listed = Listed::in_words(&self.marked, words).map(Outcome::Keys);
+                        listed.ok_or_else(|| {
+                            io::Error::other(format!(
+                                "the server answered '{answer}': 'keys NAME=VERSION ...' would be right"
+                            ))
+                        })
+                    }
                     ("bad", text) => Ok(Outcome::Bad(text.to_owned())),
                     _ => Err(io::Error::other(format!(
-                        "the server answered '{answer}': 'ok', 'recovered N' or 'bad TEXT' would be right"
+                        "the server answered '{answer}': 'ok', 'recovered N', 'keys NAME=VERSION ...' or 'bad TEXT' would be right"
                     ))),
                 };
             }
@@ -373,13 +397,18 @@ fn plant(real: &Path, farm: &Path, parts: &[&OsStr]) -> io::Result<()> {
     if rest.is_empty() { Ok(()) } else { plant(&real.join(first), &farm.join(first), rest) }
 }
 
-/// The end of a check's output, which may be megabytes long.
-fn tail(output: &mut File) -> io::Result<String> {
-    const MOST: u64 = 16 * 1024;
+/// The end of a check's output that is looked at: it may be megabytes long.
+const TAIL_BYTES: u64 = 16 * 1024;
+
+/// The same of a check that lists keys.
+const KEYS_BYTES_MAX: u64 = 64 << 20;
+
+/// The last `most` bytes of a check's output.
+fn tail(output: &mut File, most: u64) -> io::Result<String> {
     let length = output.seek(SeekFrom::End(0))?;
-    output.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+    output.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
-    output.take(MOST).read_to_end(&mut bytes)?;
+    output.take(most).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,4 +1,7 @@
-//! Power failures of any program that writes files.
+//! Power failures of any program: of one that writes files, unmodified, and of one that stores through a
+//! `Medium`.
+//!
+//! # Files
 //!
 //! A program is [captured](capture::capture()) into a [`Run`](run::Run): its changes, syncs and
 //! acknowledgements in order. A [model](models) of a file system makes [units of persistence](order)
@@ -17,18 +20,31 @@
 //! assert_eq!(ordered.moments.len(), 1, "a run without syncs can be crashed at its end alone");
 //! # Ok::<(), String>(())
 //! ```
-#![deny(missing_docs)]
+//!
+//! # Memory
+//!
+//! [`memory`] checks a program over persistent memory the same way: [`memory::Check`] records its stores,
+//! flushes and fences, and enumerates the images that a crash may leave by the rules of
+//! `docs/fault-model.md`. Both have one [oracle] of keys with versions.
+#![deny(missing_docs, unsafe_code)]
 
 pub mod capture;
+pub mod caught;
 pub mod cli;
+pub mod entry;
+pub mod explain;
 pub mod finding;
 pub mod formats;
 pub mod judge;
+pub mod memory;
 pub mod models;
+pub mod oracle;
 pub mod order;
 pub mod run;
 pub mod saved;
 pub mod search;
+pub mod shell;
+pub mod strata;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod tree;

@@ -144,6 +144,7 @@ impl Ordered {
                 Step::Unsynced(node) => builder.unsynced(*node),
                 Step::Issued(number) => builder.issued = builder.issued.max(*number),
                 Step::Acked(number) => builder.acked = builder.acked.max(*number),
+                Step::Writes { .. } => {}
             }
         }
         builder.moment(run.events.len());

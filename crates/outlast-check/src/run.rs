@@ -138,6 +138,13 @@ pub enum Step {
     Issued(u64),
     /// The program says that transaction n is durable.
     Acked(u64),
+    /// The transaction begun last will leave this version of a key.
+    Writes {
+        /// The key.
+        key: String,
+        /// The version.
+        version: u64,
+    },
 }
 
 /// A step with its call.

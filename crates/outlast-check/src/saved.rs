@@ -86,7 +86,7 @@ fn is_whole(run: &Run) -> bool {
             Sync::File(node) | Sync::Data(node, _) | Sync::Dir(node) | Sync::Started(node, _),
         ) => known(node),
         Step::Unsynced(node) => known(node),
-        Step::Sync(Sync::All) | Step::Issued(_) | Step::Acked(_) => true,
+        Step::Sync(Sync::All) | Step::Issued(_) | Step::Acked(_) | Step::Writes { .. } => true,
     };
     run.base.is_whole()
         && run

@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capture::{self, CaptureError, marks::Marks};
 use crate::judge::{Checker, Judge, Outcome, Reopened};
+use crate::oracle::marked::Marked;
 use crate::order::{Moment, Ordered};
 use crate::run::Run;
 use crate::run::{Change, NodeId};
+use crate::strata::{self, Bounds, Choice, Stratum};
 use crate::tree::{Node, ROOT, Read, Tree};
 
 /// A state: what of a run a crash has kept.
@@ -30,41 +32,8 @@ pub struct State {
     pub kept: BTreeSet<usize>,
 }
 
-/// Kinds of states, in the order in which they are tried.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Stratum {
-    /// Everything, and what is forced alone.
-    Ends,
-    /// One unit lost, names and sizes first.
-    Drops,
-    /// One unit kept.
-    Alone,
-    /// All up to one.
-    Prefixes,
-    /// All closed sets where few units are pending.
-    All,
-    /// Two units lost.
-    Pairs,
-    /// Closed sets drawn by chance.
-    Random,
-}
-
-const STRATA: [Stratum; 7] = [
-    Stratum::Ends,
-    Stratum::Drops,
-    Stratum::Alone,
-    Stratum::Prefixes,
-    Stratum::All,
-    Stratum::Pairs,
-    Stratum::Random,
-];
-
-/// The most pending units of which every closed set is tried.
-const EXHAUSTIVE_UNITS: usize = 10;
-/// The most pending units of which pairs are tried.
-const PAIR_UNITS: usize = 40;
-/// Sets drawn by chance for each moment that is not exhausted.
-const RANDOM_SETS: usize = 40;
+/// How far each moment is searched.
+const BOUNDS: Bounds = Bounds { exhaustive: 10, pairs: 40, drawn: 40 };
 
 /// The limits of a search.
 #[derive(Clone, Debug)]
@@ -120,6 +89,7 @@ pub struct Search<'a> {
     limits: Limits,
     verdicts: Verdicts,
     reopened: Arc<Reopened>,
+    marked: Arc<Marked>,
     read: Read,
     began: Instant,
     /// States that passed, one of each content.
@@ -139,6 +109,7 @@ impl<'a> Search<'a> {
             limits,
             verdicts: Verdicts::default(),
             reopened: Arc::default(),
+            marked: Arc::new(Marked::of_run(run)),
             read: Read::default(),
             began: Instant::now(),
             passed: Vec::new(),
@@ -151,7 +122,9 @@ impl<'a> Search<'a> {
     /// # Errors
     /// Those of making its folder.
     pub fn judge(&self) -> io::Result<Judge<'a>> {
-        Judge::new(self.checker, self.dir, self.limits.check_time, Arc::clone(&self.reopened))
+        let reopened = Arc::clone(&self.reopened);
+        let judge = Judge::new(self.checker, self.dir, self.limits.check_time, reopened)?;
+        Ok(judge.by(&self.marked))
     }
 
     /// A search of another run by the same check, within the same time, with all verdicts so far: those
@@ -168,6 +141,7 @@ impl<'a> Search<'a> {
             limits: self.limits.clone(),
             verdicts: std::mem::take(&mut self.verdicts),
             reopened: Arc::clone(&self.reopened),
+            marked: Arc::clone(&self.marked),
             read: Read::default(),
             began: self.began,
             passed: Vec::new(),
@@ -291,7 +265,7 @@ impl<'a> Search<'a> {
             models.iter().map(|model| visible(self.run, model, &self.read)).collect();
         let mut rng = StdRng::seed_from_u64(self.limits.seed);
         self.coverage.moments = models.iter().map(|model| model.moments.len()).sum();
-        for stratum in STRATA {
+        for stratum in Stratum::ALL {
             // States of this stratum, checked side by side.
             let mut states = Vec::new();
             for (number, model) in models.iter().enumerate() {
@@ -330,15 +304,15 @@ impl<'a> Search<'a> {
         let jobs = Mutex::new(jobs);
         let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
         let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
-        let reopened = Arc::clone(&self.reopened);
+        let (reopened, marked) = (Arc::clone(&self.reopened), Arc::clone(&self.marked));
         let mut fault = None;
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
-                let (jobs, reopened) = (&jobs, Arc::clone(&reopened));
+                let (jobs, reopened, marked) = (&jobs, Arc::clone(&reopened), &marked);
                 scope.spawn(move || {
                     let mut judge = match Judge::new(checker, dir, check_time, reopened) {
-                        Ok(judge) => judge,
+                        Ok(judge) => judge.by(marked),
                         Err(error) => {
                             // The first job tells.
                             let job = jobs.lock().map(|jobs| jobs.recv());
@@ -544,50 +518,20 @@ fn sets(
 ) -> (Vec<BTreeSet<usize>>, bool) {
     let mut pending = model.pending(moment);
     pending.retain(|&unit| visible[unit]);
-    let few = pending.len() <= EXHAUSTIVE_UNITS;
-    let one = |unit: usize| BTreeSet::from([unit]);
-    let sets = match stratum {
-        Stratum::Ends => {
-            vec![model.without(moment, &BTreeSet::new()), moment.forced.clone()]
-        }
-        Stratum::Drops => {
-            let mut order = pending.clone();
-            order.sort_by_key(|&unit| matches!(model.units[unit].change, Change::Data { .. }));
-            order.into_iter().map(|unit| model.without(moment, &one(unit))).collect()
-        }
-        Stratum::Alone => {
-            pending.iter().map(|&unit| model.with_needs(moment, &one(unit))).collect()
-        }
-        Stratum::Prefixes => (1..pending.len())
-            .map(|length| model.with_needs(moment, &pending[..length].iter().copied().collect()))
-            .collect(),
-        Stratum::All if few => {
-            let all = (0_u32..1 << pending.len()).map(|bits| {
-                let kept = pending.iter().enumerate().filter(|(index, _)| bits & (1 << index) != 0);
-                model.with_needs(moment, &kept.map(|(_, &unit)| unit).collect())
-            });
-            let sets: BTreeSet<BTreeSet<usize>> = all.collect();
-            return (sets.into_iter().collect(), true);
-        }
-        Stratum::Pairs if !few && pending.len() <= PAIR_UNITS => {
-            let mut sets = Vec::new();
-            for (index, &first) in pending.iter().enumerate() {
-                for &second in &pending[index + 1..] {
-                    sets.push(model.without(moment, &BTreeSet::from([first, second])));
-                }
-            }
-            sets
-        }
-        Stratum::Random if !few => (0..RANDOM_SETS)
-            .map(|_| {
-                let share = rng.random_range(0.05..0.95);
-                let dropped = pending.iter().copied().filter(|_| rng.random_bool(share)).collect();
-                model.without(moment, &dropped)
-            })
-            .collect(),
-        Stratum::All | Stratum::Pairs | Stratum::Random => Vec::new(),
-    };
-    (sets, false)
+    if stratum == Stratum::Drops {
+        // Names and sizes first.
+        pending.sort_by_key(|&unit| matches!(model.units[unit].change, Change::Data { .. }));
+    }
+    let units = |chosen: Vec<usize>| chosen.into_iter().map(|index| pending[index]).collect();
+    let sets = strata::choices(stratum, pending.len(), BOUNDS, rng).map(|choice| match choice {
+        Choice::Only(kept) => model.with_needs(moment, &units(kept)),
+        Choice::AllBut(lost) => model.without(moment, &units(lost)),
+    });
+    if stratum == Stratum::All && pending.len() <= BOUNDS.exhaustive {
+        let sets: BTreeSet<BTreeSet<usize>> = sets.collect();
+        return (sets.into_iter().collect(), true);
+    }
+    (sets.collect(), false)
 }
 
 /// Files at the same places of two trees.

@@ -355,6 +355,7 @@ impl Tracer<'_> {
                 for step in steps.unwrap_or_default() {
                     let text = match &step {
                         Step::Acked(number) => format!("acknowledges {number}"),
+                        Step::Writes { key, version } => format!("will leave {key}={version}"),
                         _ => format!("begins {}", if let Step::Issued(n) = step { n } else { 0 }),
                     };
                     let call = self.watch.call(tid, text);

@@ -25,6 +25,24 @@ impl Pattern {
         }
     }
 
+    /// The number in a line that the pattern fits, and keys with versions behind it: `I 7 a=3 b=4`.
+    #[must_use]
+    pub fn begun(&self, line: &str) -> Option<(u64, Vec<(String, u64)>)> {
+        let rest = line.strip_prefix(self.before.as_str())?;
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, rest) = (rest[..digits].parse().ok()?, &rest[digits..]);
+        let rest = rest.strip_prefix(self.behind.as_str())?;
+        let writes = rest.strip_prefix(' ').map(|rest| rest.split_whitespace());
+        if writes.is_none() && !rest.is_empty() {
+            return None;
+        }
+        let write = |word: &str| {
+            let (key, version) = word.rsplit_once('=')?;
+            (!key.is_empty()).then_some((key.to_owned(), version.parse().ok()?))
+        };
+        Some((number, writes.into_iter().flatten().map(write).collect::<Option<_>>()?))
+    }
+
     /// The number in a line that the pattern fits.
     #[must_use]
     pub fn number(&self, line: &str) -> Option<u64> {
@@ -70,8 +88,10 @@ impl Lines {
             let line = line.trim_end_matches('\r');
             if let Some(number) = marks.acked.number(line) {
                 found.push(Step::Acked(number));
-            } else if let Some(number) = marks.issued.number(line) {
+            } else if let Some((number, writes)) = marks.issued.begun(line) {
                 found.push(Step::Issued(number));
+                found
+                    .extend(writes.into_iter().map(|(key, version)| Step::Writes { key, version }));
             }
             self.rest.clear();
         }
@@ -98,6 +118,11 @@ mod tests {
         let pattern = Pattern::new("committed #{}.").unwrap();
         assert_eq!(pattern.number("committed #7."), Some(7));
         assert_eq!(pattern.number("committed #7"), None);
+        let writes = vec![("a".to_owned(), 3), ("b=c".to_owned(), 4)];
+        assert_eq!(pattern.begun("committed #7. a=3 b=c=4"), Some((7, writes)));
+        assert_eq!(pattern.begun("committed #7."), Some((7, Vec::new())));
+        assert_eq!(pattern.begun("committed #7.a=3"), None);
+        assert_eq!(pattern.begun("committed #7. and more"), None);
         assert!(Pattern::new("committed").is_err());
         assert!(Pattern::new("{} {}").is_err());
     }

@@ -1,6 +1,6 @@
 //! Numbers that a seed decides.
 
-use crate::image::mix;
+use crate::mix;
 
 /// A generator: the same seed gives the same numbers.
 #[derive(Clone, Debug)]

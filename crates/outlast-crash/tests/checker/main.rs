@@ -1,19 +1,7 @@
-//! `Check` on small programs, and the fault model that it rests on.
+//! The checker on programs over pools of the runtime.
 
 mod awaiting;
 mod blind;
-mod classes;
-mod coverage;
-mod fault_model;
-mod ledger;
-mod own_programs;
 mod pairs;
-mod toy_log;
+mod streams;
 mod typed;
-
-/// Stands behind a call that would be the last of its function. An optimiser makes such a call a jump,
-/// and then the function is not among the callers.
-#[inline(always)]
-fn returns_here() {
-    std::hint::black_box(());
-}

@@ -17,7 +17,7 @@ use super::record::{
 use super::{Caches, Campaign, Counts, Failure, Stage};
 use crate::caught;
 use crate::oracle::keys::{ABSENT, KeyHistory, KeyState, Moment, Transaction};
-use crate::verdict::panicked;
+use crate::panicked;
 use crate::{Broken, Violation};
 
 /// One crash point in this number crashes its recovery too.

@@ -10,7 +10,7 @@ use outlast_pmem::{GrowError, Mark, Medium, schedule};
 use outlast_sim::Persisted;
 use outlast_trace::{FlushKind, LineAddr, Op, OpLog, PoolOffset, Sink};
 
-use crate::image::Stuck;
+use crate::Stuck;
 
 /// Pauses by a lone lane after which it counts as stuck.
 const PAUSES_MAX: u32 = 10_000;

@@ -13,7 +13,7 @@ use outlast_workloads::{Loaded, Scale, State, Witness, Worker, Workload};
 use super::{Campaign, CampaignError};
 use crate::caught;
 use crate::oracle::keys::{ABSENT, KeyState, Seen, Transaction};
-use crate::verdict::panicked;
+use crate::panicked;
 use crate::{Broken, Violation};
 
 /// Out of 256: how probably a lane keeps the baton at an operation.

@@ -1,7 +1,6 @@
 //! Explains the first failure of a scope.
 
 use outlast::{Geometry, PoolOffset, UnrecoveredPool};
-use outlast_pmem::Medium;
 use outlast_trace::TxId;
 
 use super::judge::CellJudge;
@@ -264,13 +263,8 @@ struct Watching<'a> {
 impl Judge for &mut Watching<'_> {
     fn verify(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
         self.found = None;
-        let before = image.with(|state| std::mem::take(&mut state.looked));
-        let verdict = self.judge.verify(image, crash);
-        let looked = image.with(|state| std::mem::replace(&mut state.looked, before));
-        let lines = image.len() / 64;
-        self.read =
-            (0..lines).filter(|line| looked.contains(outlast_trace::LineAddr(*line))).collect();
-        image.with(|state| state.looked.add(&looked));
+        let (verdict, read) = image.lines_loaded_by(|| self.judge.verify(image, crash));
+        self.read = read.into_iter().map(|line| line.0).collect();
         if self.judge.recovered().is_some() {
             let cells = 0..self.judge.shape.cells();
             self.found = Some(cells.map(|cell| self.judge.version(image, cell)).collect());

@@ -26,8 +26,8 @@ use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Domain, Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
+use crate::Seen;
 use crate::caught;
-use crate::exhaustive::Seen;
 use crate::{Broken, Count, Exhaustive, Failure, Model, Outcome, TooWide, Violation};
 use judge::CellJudge;
 use script::{Facts, LaneScript, Shape, Step};
