@@ -43,7 +43,7 @@ fn details(finding: &Finding) -> String {
 
 /// A test suite with a failed case for each finding, or one that passed.
 #[must_use]
-pub fn junit(program: &str, findings: &[Finding], seconds: f64) -> String {
+pub fn junit(program: &str, findings: &[&Finding], seconds: f64) -> String {
     let cases = findings.len().max(1);
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"outlast check\" tests=\"{cases}\" failures=\"{}\" errors=\"0\" time=\"{seconds:.3}\">\n",
@@ -70,7 +70,7 @@ pub fn junit(program: &str, findings: &[Finding], seconds: f64) -> String {
 /// A SARIF log (2.1.0) with a result for each finding. There are no places in source files: the
 /// program is a binary, and the directory's files stand for them.
 #[must_use]
-pub fn sarif(findings: &[Finding]) -> Value {
+pub fn sarif(findings: &[&Finding]) -> Value {
     let rule = |finding: &Finding| finding.class.name().replace(' ', "-");
     let mut rules: Vec<Value> = Vec::new();
     for finding in findings {

@@ -21,14 +21,19 @@
 
 pub mod capture;
 pub mod cli;
+pub mod files;
 pub mod finding;
 pub mod formats;
 pub mod judge;
+pub mod marks;
 pub mod models;
 pub mod order;
 pub mod run;
 pub mod saved;
 pub mod search;
+pub mod serve;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod tree;
+
+pub use files::{Program, Report, closure};
