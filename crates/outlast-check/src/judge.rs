@@ -7,11 +7,13 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::files::quoted;
+use crate::judges::history::History;
 use crate::sys;
 use crate::tree::Tree;
 
@@ -57,6 +59,8 @@ pub enum Checker {
     Command(String),
     /// A command that reads a line a state (folder, acknowledged, issued, by tabs) and answers a line.
     Server(String),
+    /// The history of a file in the run itself: no command is run.
+    History(History),
 }
 
 /// A checker at work in a folder of its own.
@@ -127,6 +131,9 @@ impl<'a> Judge<'a> {
     /// # Errors
     /// The state cannot be written, or the checker cannot be started.
     pub fn judge(&mut self, tree: &Tree, issued: u64, acked: u64) -> io::Result<Outcome> {
+        if let Checker::History(history) = self.checker {
+            return Ok(history.judge(tree, issued, acked));
+        }
         self.lay_out(tree)?;
         let first = self.check(issued, acked)?;
         if matches!(first, Outcome::Bad(_)) {
@@ -166,12 +173,17 @@ impl<'a> Judge<'a> {
                     command.replace("{}", &place.to_string())
                 )
             }
+            Checker::History(history) => {
+                format!("exec cat {}", quoted(&self.dir.join(history.file()).to_string_lossy()))
+            }
         };
         let variables = [
             format!("OUTLAST_DIR={place}"),
             format!("OUTLAST_ISSUED={issued}"),
             format!("OUTLAST_ACKED={acked}"),
         ];
+        // What it says on the way was heard when it was judged.
+        let text = format!("exec 2>/dev/null\n{text}");
         let words = ["env".to_owned()].into_iter().chain(variables);
         let words = words.chain(["/bin/sh".to_owned(), "-c".to_owned(), text]);
         (words.map(OsString::from).collect(), self.farm.path())
@@ -194,6 +206,8 @@ impl<'a> Judge<'a> {
         match self.checker {
             Checker::Command(command) => self.run(command, issued, acked),
             Checker::Server(command) => self.ask(command, issued, acked),
+            // It is judged in memory.
+            Checker::History(_) => Ok(Outcome::Good),
         }
     }
 
@@ -285,7 +299,7 @@ impl<'a> Judge<'a> {
             Err(RecvTimeoutError::Timeout) => {
                 format!("the check did not answer within {:?}", self.time)
             }
-            Err(RecvTimeoutError::Disconnected) => match server.child.wait()?.signal() {
+            Err(RecvTimeoutError::Disconnected) => match signal_of(server.child.wait()?) {
                 Some(signal) => format!("killed by {}", signal_name(signal)),
                 None => "the check ended instead of answering".to_owned(),
             },
@@ -346,6 +360,13 @@ fn last_line(text: &str) -> String {
 /// The number of a line `recovered N`.
 fn recovered(text: &str) -> Option<u64> {
     text.lines().rev().find_map(|line| line.strip_prefix("recovered ")?.trim().parse().ok())
+}
+
+/// The signal that killed a command, also where a shell in between tells it by its status.
+fn signal_of(status: ExitStatus) -> Option<i32> {
+    status
+        .signal()
+        .or_else(|| status.code().filter(|code| (129..160).contains(code)).map(|code| code - 128))
 }
 
 fn signal_name(signal: i32) -> String {

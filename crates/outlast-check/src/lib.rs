@@ -25,6 +25,7 @@ pub mod files;
 pub mod finding;
 pub mod formats;
 pub mod judge;
+pub mod judges;
 pub mod marks;
 pub mod models;
 pub mod order;

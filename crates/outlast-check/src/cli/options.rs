@@ -9,6 +9,7 @@ use clap::Args;
 use crate::capture::SECTOR;
 use crate::capture::marks::{Marks, Pattern};
 use crate::files::{Check, CheckError, Plan, Source};
+use crate::judges::Named;
 use crate::models::{self, Model};
 use crate::order::Grain;
 use crate::sys::MARKS_FD;
@@ -40,12 +41,16 @@ pub struct CheckArgs {
     #[arg(long, value_name = "STATE", requires = "run")]
     pub state: Option<String>,
     /// The check, a command of the shell: status 0 if the state is right.
-    #[arg(long, value_name = "CMD", required_unless_present = "server")]
+    #[arg(long, value_name = "CMD", required_unless_present_any = ["server", "judge"])]
     pub then: Option<String>,
     /// A check that stays: reads a line 'DIR ACKED ISSUED' (with tabs) a state, answers 'ok', 'recovered N'
     /// or 'bad TEXT'.
     #[arg(long, value_name = "CMD", conflicts_with = "then")]
     pub server: Option<String>,
+    /// A judge for a common case, in place of a check: sqlite, replace=FILE (a file replaced as a whole) or
+    /// log=FILE (a file appended to).
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["then", "server"])]
+    pub judge: Option<String>,
     /// Models of file systems, separated by commas.
     #[arg(long, value_name = "M[,M…]", default_value = "linux,ext4", value_delimiter = ',')]
     pub model: Vec<String>,
@@ -170,10 +175,15 @@ impl CheckArgs {
     }
 
     fn check(&self) -> Result<Check, CheckError> {
+        if let Some(judge) = &self.judge {
+            return Ok(Check::Judge(Named::new(judge).map_err(CheckError::Input)?));
+        }
         let text = match (&self.then, &self.server) {
             (Some(text), _) => text,
             (None, Some(text)) => return Ok(Check::Server(text.clone())),
-            (None, None) => return bad("no check: --then CMD or --server CMD would be right"),
+            (None, None) => {
+                return bad("no check: --then CMD, --server CMD or --judge NAME would be right");
+            }
         };
         let names_dir = |dir: &PathBuf| dir.is_relative() && text.contains(&*dir.to_string_lossy());
         let named = text.contains("{}")

@@ -60,11 +60,21 @@ impl Failing<'_> {
                 runs += 1;
                 run.dir.clone_from(&self.run.dir);
                 let ordered = self.plan.ordered(&run, None);
-                let mut within = search.within(&run);
-                let failures = within.search(&ordered, &|_, _| true, news, 4)?;
                 let reducer = Reducer { run: &run, models: &ordered, grain: self.plan.grain };
-                let mut found = reducer.findings(&mut within, &failures)?;
-                search.end(within);
+                let mut found = if self.plan.check.is_of_run() {
+                    // The file has another history here: verdicts of the first run do not hold.
+                    let Ok(checker) = self.plan.check.checker(&run) else { continue };
+                    let mut apart = Search::new(&run, &checker, &run.dir, self.plan.limits());
+                    let failures = apart.search(&ordered, &|_, _| true, news, 4)?;
+                    search.coverage.distinct += apart.coverage.distinct;
+                    reducer.findings(&mut apart, &failures)?
+                } else {
+                    let mut within = search.within(&run);
+                    let failures = within.search(&ordered, &|_, _| true, news, 4)?;
+                    let found = reducer.findings(&mut within, &failures)?;
+                    search.end(within);
+                    found
+                };
                 // Without the failing call it would be found as well.
                 found
                     .retain(|finding| !cases.iter().any(|case| same_fault(&case.finding, finding)));

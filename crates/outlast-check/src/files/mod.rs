@@ -34,7 +34,7 @@ use std::io;
 
 use crate::capture::CaptureError;
 
-pub(crate) use plan::load;
+pub(crate) use plan::{load, quoted};
 pub(crate) use report::lay_out;
 
 pub use closure::{Closure, closure};

@@ -14,6 +14,7 @@ use crate::capture::marks::Marks;
 use crate::capture::{self, SECTOR};
 use crate::finding::{Finding, Reducer};
 use crate::judge::Checker;
+use crate::judges::Named;
 use crate::models::{self, Model};
 use crate::order::{Grain, Moment, Ordered};
 use crate::run::{Ended, Run};
@@ -42,6 +43,8 @@ pub enum Check {
     Then(String),
     /// A command of the shell that stays.
     Server(String),
+    /// A judge of this crate.
+    Judge(Named),
 }
 
 impl Check {
@@ -51,21 +54,29 @@ impl Check {
         match self {
             Self::Then(text) => format!("--then {}", quoted(text)),
             Self::Server(text) => format!("--server {}", quoted(text)),
+            Self::Judge(judge) => format!("--judge {}", quoted(&judge.text())),
         }
     }
 
-    fn command(&self) -> &str {
+    fn command(&self) -> String {
         match self {
-            Self::Then(text) | Self::Server(text) => text,
+            Self::Then(text) | Self::Server(text) => text.clone(),
+            Self::Judge(judge) => judge.text(),
         }
     }
 
     /// The check of states of `run`.
-    pub(super) fn checker(&self, _run: &Run) -> Result<Checker, CheckError> {
-        Ok(match self {
-            Self::Then(text) => Checker::Command(text.clone()),
-            Self::Server(text) => Checker::Server(text.clone()),
-        })
+    pub(super) fn checker(&self, run: &Run) -> Result<Checker, CheckError> {
+        match self {
+            Self::Then(text) => Ok(Checker::Command(text.clone())),
+            Self::Server(text) => Ok(Checker::Server(text.clone())),
+            Self::Judge(judge) => judge.checker(run).map_err(CheckError::Input),
+        }
+    }
+
+    /// Whether what is right depends on the run.
+    pub(super) fn is_of_run(&self) -> bool {
+        matches!(self, Self::Judge(Named::Replace(_) | Named::Log(_)))
     }
 }
 

@@ -8,6 +8,7 @@ use super::plan::{Check, Plan, Source};
 use super::report::Report;
 use super::{CheckError, bad};
 use crate::capture::marks::Pattern;
+use crate::judges::Named;
 use crate::models::{self, Model};
 use crate::order::Grain;
 
@@ -64,6 +65,15 @@ impl Program {
     /// A check that stays and answers a line a state, as [`crate::serve`] does.
     pub fn server(mut self, command: impl Into<String>) -> Self {
         self.check = Some(Check::Server(command.into()));
+        self
+    }
+
+    /// A judge of this crate, as `--judge` names it: `sqlite`, `replace=FILE`, `log=FILE`.
+    pub fn judge(mut self, name: &str) -> Self {
+        match Named::new(name) {
+            Ok(judge) => self.check = Some(Check::Judge(judge)),
+            Err(error) => self.wrong = self.wrong.or(Some(error)),
+        }
         self
     }
 
@@ -158,7 +168,7 @@ impl Program {
         }
         let Some(dir) = self.dir else { return bad("no directory: Program::dir names it") };
         let Some(check) = self.check else {
-            return bad("no check: Program::then or Program::server gives one");
+            return bad("no check: Program::then, Program::server or Program::judge gives one");
         };
         Ok(Plan { source: Source::Program { dir, words: self.words }, check, ..self.plan })
     }
