@@ -29,6 +29,7 @@ pub mod judges;
 pub mod marks;
 pub mod models;
 pub mod order;
+pub mod page;
 pub mod run;
 pub mod saved;
 pub mod search;

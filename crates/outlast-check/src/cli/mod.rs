@@ -62,7 +62,7 @@ pub fn run(
     })
 }
 
-/// What CI systems read.
+/// What CI systems and people read.
 fn files(args: &CheckArgs, report: &Report) -> Result<(), CheckError> {
     let write = |file: &Path, text: String| {
         std::fs::write(file, text)
@@ -70,6 +70,9 @@ fn files(args: &CheckArgs, report: &Report) -> Result<(), CheckError> {
     };
     if let Some(file) = &args.junit {
         write(file, report.junit())?;
+    }
+    if let Some(file) = &args.html {
+        write(file, report.html())?;
     }
     if let Some(file) = &args.sarif {
         write(file, format!("{:#}\n", report.sarif()))?;

@@ -100,6 +100,9 @@ pub struct CheckArgs {
     /// Writes the findings here as a SARIF log.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
+    /// Writes a page here: findings, a time line of the calls, and a crash explorer.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Failing states at which the search stops.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub failures: usize,

@@ -12,6 +12,7 @@ use super::plan::{Plan, Source, quoted, shown};
 use crate::finding::Finding;
 use crate::formats;
 use crate::order::Ordered;
+use crate::page;
 use crate::run::Run;
 use crate::search::Coverage;
 use crate::tree::{PAGE, Tree};
@@ -127,6 +128,12 @@ impl Report {
     pub fn sarif(&self) -> Value {
         let findings: Vec<&Finding> = self.findings().collect();
         formats::sarif(&findings)
+    }
+
+    /// A page with the findings, a time line and a crash explorer, in one file.
+    #[must_use]
+    pub fn html(&self) -> String {
+        page::html(self)
     }
 
     /// Everything as one JSON document.
