@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::bounds::{self, Bounds};
 use crate::files::quoted;
 use crate::judges::history::History;
 use crate::sys;
@@ -77,7 +78,8 @@ pub struct Judge<'a> {
 struct Server {
     child: Child,
     input: ChildStdin,
-    answers: Receiver<String>,
+    /// Lines; or what is wrong with one.
+    answers: Receiver<Result<String, String>>,
 }
 
 impl Drop for Server {
@@ -87,9 +89,22 @@ impl Drop for Server {
     }
 }
 
+impl Drop for Judge<'_> {
+    fn drop(&mut self) {
+        self.server = None;
+        bounds::is_gone(self.farm.path());
+    }
+}
+
+/// The environment variable that names another place for states, where memory is short.
+pub const SCRATCH: &str = "OUTLAST_CHECK_SCRATCH";
+
 /// Where states are laid out: in memory if there is such a place.
 #[must_use]
 pub fn scratch() -> PathBuf {
+    if let Some(place) = std::env::var_os(SCRATCH) {
+        return place.into();
+    }
     let memory = Path::new("/dev/shm");
     if memory.is_dir() && tempfile::tempfile_in(memory).is_ok() {
         memory.to_owned()
@@ -226,12 +241,16 @@ impl<'a> Judge<'a> {
         shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
         let mut child = shell.spawn()?;
         let began = Instant::now();
+        let mut bounds = Bounds::new(self.farm.path());
         let status = loop {
             if let Some(status) = child.try_wait()? {
-                break Some(status);
+                break Ok(status);
             }
             if began.elapsed() >= self.time {
-                break None;
+                break Err(format!("the check did not end within {:?}", self.time));
+            }
+            if let Some(excess) = bounds.excess(Some(&output))? {
+                break Err(excess);
             }
             // Short runs are many: they are waited for closely, long ones are not.
             thread::sleep(
@@ -240,8 +259,9 @@ impl<'a> Judge<'a> {
         };
         sys::kill_group(child.id() as i32);
         child.wait()?;
-        let Some(status) = status else {
-            return Ok(Outcome::Bad(format!("the check did not end within {:?}", self.time)));
+        let status = match status {
+            Ok(status) => status,
+            Err(wrong) => return Ok(Outcome::Bad(wrong)),
         };
         let said = tail(&mut output)?;
         if let Some(signal) = status.signal() {
@@ -272,11 +292,12 @@ impl<'a> Judge<'a> {
         };
         let sent = server.input.write_all(line.as_bytes()).and_then(|()| server.input.flush());
         let answer = match sent {
-            Ok(()) => server.answers.recv_timeout(self.time),
+            Ok(()) => wait(&server.answers, self.time, Bounds::new(self.farm.path()))?,
             Err(_) => Err(RecvTimeoutError::Disconnected),
         };
         let outcome = match answer {
-            Ok(answer) => {
+            Ok(Err(wrong)) => wrong,
+            Ok(Ok(answer)) => {
                 let answer = answer.trim();
                 return match answer
                     .split_once(' ')
@@ -317,13 +338,47 @@ impl<'a> Judge<'a> {
         };
         let (send, answers) = channel();
         thread::spawn(move || {
-            for line in BufReader::new(output).lines() {
-                if line.is_err() || send.send(line.unwrap_or_default()).is_err() {
+            let mut output = BufReader::new(output);
+            loop {
+                let mut line = Vec::new();
+                match (&mut output).take(bounds::LINE_MAX).read_until(b'\n', &mut line) {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+                let whole = line.ends_with(b"\n") || (line.len() as u64) < bounds::LINE_MAX;
+                let line = match whole {
+                    true => Ok(String::from_utf8_lossy(&line).into_owned()),
+                    false => Err(format!(
+                        "the check's answer has more than {} KiB",
+                        bounds::LINE_MAX >> 10
+                    )),
+                };
+                if send.send(line).is_err() || !whole {
                     return;
                 }
             }
         });
         Ok(Server { child, input, answers })
+    }
+}
+
+/// The next answer, or what the check has overdone before it came.
+fn wait(
+    answers: &Receiver<Result<String, String>>,
+    time: Duration,
+    mut bounds: Bounds<'_>,
+) -> io::Result<Result<Result<String, String>, RecvTimeoutError>> {
+    let began = Instant::now();
+    loop {
+        let left = time.saturating_sub(began.elapsed());
+        match answers.recv_timeout(left.min(bounds.patience())) {
+            Err(RecvTimeoutError::Timeout) if began.elapsed() < time => {
+                if let Some(excess) = bounds.excess(None)? {
+                    return Ok(Ok(Err(excess)));
+                }
+            }
+            answer => return Ok(answer),
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 //! ```
 #![deny(missing_docs)]
 
+mod bounds;
 pub mod capture;
 pub mod cli;
 pub mod files;

@@ -264,6 +264,8 @@ impl Deadline {
             while !seen.load(Ordering::Acquire) {
                 if left.is_zero() {
                     sys::kill_group(leader);
+                    // Its group may be another by now.
+                    sys::kill(leader);
                     return true;
                 }
                 let step = left.min(Duration::from_millis(100));

@@ -10,6 +10,7 @@ use super::mutate::leave_out_syncs;
 use super::report::{Case, Report};
 use super::twice::Twice;
 use super::{CheckError, bad};
+use crate::bounds;
 use crate::capture::marks::Marks;
 use crate::capture::{self, SECTOR};
 use crate::finding::{Finding, Reducer};
@@ -150,7 +151,7 @@ impl Plan {
             Source::Saved(file) => load(file),
             Source::Program { dir, words } => {
                 progress(format!("runs {}", shown(words)));
-                Ok(capture::capture(&capture::Options {
+                let mut run = capture::capture(&capture::Options {
                     dir: dir.clone(),
                     command: words.clone(),
                     folder: None,
@@ -158,7 +159,13 @@ impl Plan {
                     time: self.time,
                     reads: false,
                     fault: None,
-                })?)
+                })?;
+                if run.ended == Ended::OutOfTime {
+                    let time = self.time.as_secs_f64();
+                    let text = "what the program does later: it was stopped after";
+                    run.blind.push(format!("{text} {time} s (--time)"));
+                }
+                Ok(run)
             }
         }
     }
@@ -205,6 +212,7 @@ impl Plan {
         progress: &mut Progress<'_>,
     ) -> Result<Report, CheckError> {
         self.is_meant()?;
+        let _end = EndStrays;
         let began = Instant::now();
         let run = self.captured(progress)?;
         let captured = began.elapsed();
@@ -304,6 +312,7 @@ impl Plan {
     /// The run has no such state, or it cannot be checked.
     pub fn one_state(&self, text: &str) -> Result<(Option<String>, Tree), CheckError> {
         self.is_meant()?;
+        let _end = EndStrays;
         let run = self.captured(&mut |_| {})?;
         let wrong = || {
             CheckError::Input(format!(
@@ -331,6 +340,15 @@ impl Plan {
         let mut search = Search::new(&run, &checker, &run.dir, self.limits());
         let mut judge = search.judge()?;
         Ok((search.verdict(&mut judge, &tree, &then)?, tree))
+    }
+}
+
+/// Ends what checks have left running, however a check ends.
+struct EndStrays;
+
+impl Drop for EndStrays {
+    fn drop(&mut self) {
+        bounds::end_strays();
     }
 }
 
