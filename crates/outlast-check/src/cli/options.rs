@@ -77,17 +77,17 @@ pub struct CheckArgs {
     #[arg(long, value_name = "fsync", value_parser = ["fsync"])]
     pub mutate: Option<String>,
     /// Seconds for the program.
-    #[arg(long, value_name = "S", default_value_t = 600)]
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = seconds())]
     pub time: u64,
     /// Seconds for one run of the check.
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = seconds())]
     pub check_time: u64,
     /// Seconds for all checks.
-    #[arg(long, value_name = "S", default_value_t = 120)]
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = seconds())]
     pub budget: u64,
     /// Checks at a time; as many as there are processors if not given.
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
     /// Takes data as read that the recovery from a dozen states did not read.
     #[arg(long)]
     pub all_data: bool,
@@ -104,8 +104,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Failing states at which the search stops.
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub failures: usize,
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub failures: u32,
     /// The program and its arguments.
     #[arg(last = true, required_unless_present = "run", value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -119,6 +119,11 @@ pub enum SavedCommand {
         /// A file that --save has made.
         file: PathBuf,
     },
+}
+
+/// A time: up to a month.
+fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=31 * 24 * 3600)
 }
 
 fn bad<T>(text: impl Into<String>) -> Result<T, CheckError> {
@@ -154,10 +159,10 @@ impl CheckArgs {
             time: Duration::from_secs(self.time),
             check_time: Duration::from_secs(self.check_time),
             budget: Duration::from_secs(self.budget),
-            jobs: self.jobs.unwrap_or(defaults.jobs),
+            jobs: self.jobs.map_or(defaults.jobs, usize::from),
             seed,
             all_data: self.all_data,
-            failures: self.failures,
+            failures: self.failures as usize,
             save: self.save.clone(),
             ..defaults
         })

@@ -390,7 +390,7 @@ impl Keeper {
     }
 }
 
-/// A file for a run that nobody has named one for.
+/// A file of its own for a run.
 fn new_file() -> PathBuf {
     static FILES: AtomicUsize = AtomicUsize::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
