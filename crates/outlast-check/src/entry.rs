@@ -221,7 +221,9 @@ impl Tell for Finding {
         let calls = [("lost by", Some(&self.lost)), ("kept by", self.kept.as_ref())];
         let stacks = calls.into_iter().filter_map(|(name, call)| Some((name, &call?.place)));
         facts.extend(
-            stacks.filter(|(_, stack)| !stack.is_empty()).map(|(name, stack)| (name, stack.clone())),
+            stacks
+                .filter(|(_, stack)| !stack.is_empty())
+                .map(|(name, stack)| (name, stack.clone())),
         );
         Entry {
             class: self.class.term(),

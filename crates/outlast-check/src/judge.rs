@@ -7,12 +7,15 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::bounds::{self, Bounds};
+use crate::files::quoted;
+use crate::judges::history::History;
 use crate::oracle::marked::{Listed, Marked};
 use crate::sys;
 use crate::tree::{self, Read as Whole, Tree};
@@ -63,6 +66,8 @@ pub enum Checker {
     Command(String),
     /// A command that reads a line a state (folder, acknowledged, issued, by tabs) and answers a line.
     Server(String),
+    /// The history of a file in the run itself: no command is run.
+    History(History),
 }
 
 /// What the check says of directories that it has left itself: many states lead to the same one.
@@ -89,7 +94,8 @@ pub struct Judge<'a> {
 struct Server {
     child: Child,
     input: ChildStdin,
-    answers: Receiver<String>,
+    /// Lines; or what is wrong with one.
+    answers: Receiver<Result<String, String>>,
 }
 
 impl Drop for Server {
@@ -99,9 +105,22 @@ impl Drop for Server {
     }
 }
 
+impl Drop for Judge<'_> {
+    fn drop(&mut self) {
+        self.server = None;
+        bounds::is_gone(self.farm.path());
+    }
+}
+
+/// The environment variable that names another place for states, where memory is short.
+pub const SCRATCH: &str = "OUTLAST_CHECK_SCRATCH";
+
 /// Where states are laid out: in memory if there is such a place.
 #[must_use]
 pub fn scratch() -> PathBuf {
+    if let Some(place) = std::env::var_os(SCRATCH) {
+        return place.into();
+    }
     let memory = Path::new("/dev/shm");
     if memory.is_dir() && tempfile::tempfile_in(memory).is_ok() {
         memory.to_owned()
@@ -145,8 +164,9 @@ impl<'a> Judge<'a> {
 
     /// Judges keys that the check lists by these transactions.
     #[must_use]
-    pub fn by(self, marked: &Arc<Marked>) -> Self {
-        Self { marked: Arc::clone(marked), ..self }
+    pub fn by(mut self, marked: &Arc<Marked>) -> Self {
+        self.marked = Arc::clone(marked);
+        self
     }
 
     /// Lays `tree` out and has it checked. Twice: recovery may heal or harm. A directory that the first check leaves as
@@ -155,6 +175,9 @@ impl<'a> Judge<'a> {
     /// # Errors
     /// The state cannot be written, or the checker cannot be started.
     pub fn judge(&mut self, tree: &Tree, issued: u64, acked: u64) -> io::Result<Outcome> {
+        if let Checker::History(history) = self.checker {
+            return Ok(history.judge(tree, issued, acked));
+        }
         self.lay_out(tree)?;
         let first = self.check(issued, acked)?;
         if matches!(first, Outcome::Bad(_)) {
@@ -223,12 +246,17 @@ impl<'a> Judge<'a> {
                     command.replace("{}", &place.to_string())
                 )
             }
+            Checker::History(history) => {
+                format!("exec cat {}", quoted(&self.dir.join(history.file()).to_string_lossy()))
+            }
         };
         let variables = [
             format!("OUTLAST_DIR={place}"),
             format!("OUTLAST_ISSUED={issued}"),
             format!("OUTLAST_ACKED={acked}"),
         ];
+        // What it says on the way was heard when it was judged.
+        let text = format!("exec 2>/dev/null\n{text}");
         let words = ["env".to_owned()].into_iter().chain(variables);
         let words = words.chain(["/bin/sh".to_owned(), "-c".to_owned(), text]);
         (words.map(OsString::from).collect(), self.farm.path())
@@ -251,6 +279,8 @@ impl<'a> Judge<'a> {
         match self.checker {
             Checker::Command(command) => self.run(command, issued, acked),
             Checker::Server(command) => self.ask(command, issued, acked),
+            // It is judged in memory.
+            Checker::History(_) => Ok(Outcome::Good),
         }
     }
 
@@ -269,12 +299,16 @@ impl<'a> Judge<'a> {
         shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
         let mut child = shell.spawn()?;
         let began = Instant::now();
+        let mut bounds = Bounds::new(self.farm.path());
         let status = loop {
             if let Some(status) = child.try_wait()? {
-                break Some(status);
+                break Ok(status);
             }
             if began.elapsed() >= self.time {
-                break None;
+                break Err(format!("the check did not end within {:?}", self.time));
+            }
+            if let Some(excess) = bounds.excess(Some(&output))? {
+                break Err(excess);
             }
             // Short runs are many: they are waited for closely, long ones are not.
             thread::sleep(
@@ -283,8 +317,9 @@ impl<'a> Judge<'a> {
         };
         sys::kill_group(child.id() as i32);
         child.wait()?;
-        let Some(status) = status else {
-            return Ok(Outcome::Bad(format!("the check did not end within {:?}", self.time)));
+        let status = match status {
+            Ok(status) => status,
+            Err(wrong) => return Ok(Outcome::Bad(wrong)),
         };
         let said =
             tail(&mut output, if self.marked.has_keys() { KEYS_BYTES_MAX } else { TAIL_BYTES })?;
@@ -319,11 +354,12 @@ impl<'a> Judge<'a> {
         };
         let sent = server.input.write_all(line.as_bytes()).and_then(|()| server.input.flush());
         let answer = match sent {
-            Ok(()) => server.answers.recv_timeout(self.time),
+            Ok(()) => wait(&server.answers, self.time, Bounds::new(self.farm.path()))?,
             Err(_) => Err(RecvTimeoutError::Disconnected),
         };
         let outcome = match answer {
-            Ok(answer) => {
+            Ok(Err(wrong)) => wrong,
+            Ok(Ok(answer)) => {
                 let answer = answer.trim();
                 return match answer
                     .split_once(' ')
@@ -354,7 +390,7 @@ impl<'a> Judge<'a> {
             Err(RecvTimeoutError::Timeout) => {
                 format!("the check did not answer within {:?}", self.time)
             }
-            Err(RecvTimeoutError::Disconnected) => match server.child.wait()?.signal() {
+            Err(RecvTimeoutError::Disconnected) => match signal_of(server.child.wait()?) {
                 Some(signal) => format!("killed by {}", signal_name(signal)),
                 None => "the check ended instead of answering".to_owned(),
             },
@@ -372,13 +408,47 @@ impl<'a> Judge<'a> {
         };
         let (send, answers) = channel();
         thread::spawn(move || {
-            for line in BufReader::new(output).lines() {
-                if line.is_err() || send.send(line.unwrap_or_default()).is_err() {
+            let mut output = BufReader::new(output);
+            loop {
+                let mut line = Vec::new();
+                match (&mut output).take(bounds::LINE_MAX).read_until(b'\n', &mut line) {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+                let whole = line.ends_with(b"\n") || (line.len() as u64) < bounds::LINE_MAX;
+                let line = match whole {
+                    true => Ok(String::from_utf8_lossy(&line).into_owned()),
+                    false => Err(format!(
+                        "the check's answer has more than {} KiB",
+                        bounds::LINE_MAX >> 10
+                    )),
+                };
+                if send.send(line).is_err() || !whole {
                     return;
                 }
             }
         });
         Ok(Server { child, input, answers })
+    }
+}
+
+/// The next answer, or what the check has overdone before it came.
+fn wait(
+    answers: &Receiver<Result<String, String>>,
+    time: Duration,
+    mut bounds: Bounds<'_>,
+) -> io::Result<Result<Result<String, String>, RecvTimeoutError>> {
+    let began = Instant::now();
+    loop {
+        let left = time.saturating_sub(began.elapsed());
+        match answers.recv_timeout(left.min(bounds.patience())) {
+            Err(RecvTimeoutError::Timeout) if began.elapsed() < time => {
+                if let Some(excess) = bounds.excess(None)? {
+                    return Ok(Ok(Err(excess)));
+                }
+            }
+            answer => return Ok(answer),
+        }
     }
 }
 
@@ -420,6 +490,13 @@ fn last_line(text: &str) -> String {
 /// The number of a line `recovered N`.
 fn recovered(text: &str) -> Option<u64> {
     text.lines().rev().find_map(|line| line.strip_prefix("recovered ")?.trim().parse().ok())
+}
+
+/// The signal that killed a command, also where a shell in between tells it by its status.
+fn signal_of(status: ExitStatus) -> Option<i32> {
+    status
+        .signal()
+        .or_else(|| status.code().filter(|code| (129..160).contains(code)).map(|code| code - 128))
 }
 
 fn signal_name(signal: i32) -> String {

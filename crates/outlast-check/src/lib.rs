@@ -28,23 +28,31 @@
 //! `docs/fault-model.md`. Both have one [oracle] of keys with versions.
 #![deny(missing_docs, unsafe_code)]
 
+mod bounds;
 pub mod capture;
 pub mod caught;
 pub mod cli;
 pub mod entry;
 pub mod explain;
+pub mod files;
 pub mod finding;
 pub mod formats;
 pub mod judge;
+pub mod judges;
+pub mod marks;
 pub mod memory;
 pub mod models;
 pub mod oracle;
 pub mod order;
+pub mod page;
 pub mod run;
 pub mod saved;
 pub mod search;
+pub mod serve;
 pub mod shell;
 pub mod strata;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod tree;
+
+pub use files::{Program, Report, closure};

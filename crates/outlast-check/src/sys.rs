@@ -219,18 +219,32 @@ fn filter(stops: Stops) -> Vec<libc::sock_filter> {
     program
 }
 
-/// The descriptor on which a program finds the pipe for its marks.
+/// The descriptor on which a program finds the pipe for its marks, if no other is asked for.
 pub const MARKS_FD: RawFd = 198;
 
+/// The environment of a program whose pipe for marks has this descriptor: this process's, and the number.
+fn environment(marks: RawFd) -> io::Result<Vec<CString>> {
+    let ours = std::env::vars_os().filter(|(name, _)| name != crate::marks::VARIABLE);
+    let number = (crate::marks::VARIABLE.into(), marks.to_string().into());
+    ours.chain([number])
+        .map(|(name, value)| {
+            let mut text = name;
+            text.push("=");
+            text.push(value);
+            word(&text)
+        })
+        .collect()
+}
+
 /// Starts `command`, traced and stopped before its first instruction, with `stdout` as its standard
-/// output and `marks` as descriptor [`MARKS_FD`].
+/// output and the first of `marks` as the descriptor of the second's number, which its environment names.
 ///
 /// # Errors
 /// The kernel refuses a new process, a filter or to be traced.
 pub fn start(
     command: &[CString],
     stdout: RawFd,
-    marks: RawFd,
+    marks: (RawFd, RawFd),
     folder: Option<&Path>,
     stops: Stops,
 ) -> io::Result<Tid> {
@@ -238,6 +252,9 @@ pub fn start(
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let mut argv: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();
     argv.push(ptr::null());
+    let environment = environment(marks.1)?;
+    let mut envp: Vec<*const libc::c_char> = environment.iter().map(|word| word.as_ptr()).collect();
+    envp.push(ptr::null());
     let folder = match folder {
         None => None,
         Some(folder) => Some(
@@ -249,11 +266,11 @@ pub fn start(
     // that it needs was allocated before.
     let child = check(libc::c_long::from(unsafe { libc::fork() }))? as Tid;
     if child == 0 {
-        // SAFETY: pointers are to memory that lives in this copy of the process until `execvp`.
+        // SAFETY: pointers are to memory that lives in this copy of the process until `execvpe`.
         unsafe {
             libc::setpgid(0, 0);
             libc::dup2(stdout, 1);
-            libc::dup2(marks, MARKS_FD);
+            libc::dup2(marks.0, marks.1);
             if folder.as_ref().is_some_and(|folder| libc::chdir(folder.as_ptr()) != 0) {
                 libc::_exit(126);
             }
@@ -266,7 +283,7 @@ pub fn start(
             {
                 libc::_exit(125);
             }
-            libc::execvp(argv[0], argv.as_ptr());
+            libc::execvpe(argv[0], argv.as_ptr(), envp.as_ptr());
             libc::_exit(127);
         }
     }
@@ -299,7 +316,8 @@ pub fn resume(tid: Tid, to_return: bool, signal: i32) {
     unsafe { libc::ptrace(request, tid, 0, signal) };
 }
 
-/// The next stop of any traced thread. None without a thread left, or, with `wait` not set, without
+/// The next stop of any thread that this thread traces: other threads wait for children of their own.
+/// None without a thread left, or, with `wait` not set, without
 /// a stop by now.
 ///
 /// # Errors

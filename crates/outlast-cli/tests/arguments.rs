@@ -41,6 +41,13 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     ("crash hash", "--keys", &["0", "3", "18446744073709551615"]),
     ("crash words --policy any", "--keys", &["0", "17", "18446744073709551615"]),
     ("crash hash", "--lanes", &["0", "9", "65535"]),
+    ("check --run POOL --then {}", "--sector", &["0", "1", "1024", "18446744073709551616"]),
+    ("check --run POOL --then {}", "--marks-fd", &["-1", "2", "1024", "18446744073709551615"]),
+    ("check --run POOL --then {}", "--time", &["0", "-1", "18446744073709551615"]),
+    ("check --run POOL --then {}", "--check-time", &["0", "18446744073709551615"]),
+    ("check --run POOL --then {}", "--budget", &["0", "18446744073709551615"]),
+    ("check --run POOL --then {}", "--jobs", &["0", "1025", "18446744073709551615"]),
+    ("check --run POOL --then {}", "--failures", &["0", "18446744073709551615"]),
     ("crash hash", "--lane-bytes", &["0", "1", "65M", "100G", "99999T"]),
     ("crash hash", "--transactions", &["0", "4294967295"]),
     ("crash words --policy any", "--transactions", &["0", "9"]),
@@ -125,7 +132,8 @@ fn every_option_with_a_number_is_tried() {
             let (option, rest) = line.split_once(' ')?;
             let value = rest.strip_prefix('<')?.split('>').next()?;
             let named = option.trim_start_matches("--").to_uppercase().replace('-', "_");
-            let is_number = value == named || ["NS", "N", "N|all", "TX/S"].contains(&value);
+            let is_number =
+                value == named || ["NS", "N", "S", "BYTES", "N|all", "TX/S"].contains(&value);
             (option.starts_with("--") && is_number).then(|| option.to_owned())
         };
         lines.filter_map(of).collect()
@@ -151,8 +159,9 @@ fn every_option_with_a_number_is_tried() {
         "--ait",
         "--password-file",
         "--checkpoint",
+        "--state",
     ];
-    let commands = ["bench", "crash", "reproduce", "sim", "compare", "report", "serve"];
+    let commands = ["bench", "check", "crash", "reproduce", "sim", "compare", "report", "serve"];
     for command in commands.into_iter().chain(["pool create", "pool grow"]) {
         let help = good(&[words(command), vec!["--help"]].concat());
         for option in numeric(&help) {
@@ -212,6 +221,8 @@ fn names_are_told_the_nearest_or_all() {
         ("sim sps --scheme fwb --set scheme.log_slot=9", "did you mean 'scheme.log_slots'?"),
         ("sim sps --scheme non-pers --set scheme.log_slots=9", "there are ait.on"),
         ("sim hash --scheme fwb --crash 5 --plant H01", "did you mean 'H1' or 'H10' or 'H11'?"),
+        ("check --run x --then {} --model etx4", "no model 'etx4': there are linux, ext4,"),
+        ("check --run x --judge sqllite", "no judge 'sqllite': sqlite, replace=FILE or log=FILE"),
         ("shcemes", "'schemes'"),
     ];
     for (line, says) in near {
@@ -268,7 +279,9 @@ fn features_of_checkpoints_come_from_runs() {
 
 #[test]
 fn help_is_wrapped() {
-    for command in ["", "pool", "pool create", "bench", "crash", "report", "sim", "reproduce"] {
+    for command in
+        ["", "pool", "pool create", "bench", "check", "crash", "report", "sim", "reproduce"]
+    {
         let arguments = words(command).into_iter().filter(|word| !word.is_empty());
         let help = good(&arguments.chain(["--help"]).collect::<Vec<_>>());
         let longest = help.lines().max_by_key(|line| line.chars().count()).unwrap();

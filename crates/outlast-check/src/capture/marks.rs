@@ -1,6 +1,7 @@
 //! What a program says of its transactions: lines that name one as begun or as durable.
 
 use crate::run::Step;
+use crate::sys::MARKS_FD;
 
 /// How a line names a transaction: words before and behind its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,12 +58,14 @@ pub struct Marks {
     pub issued: Pattern,
     /// Lines that acknowledge one.
     pub acked: Pattern,
+    /// The descriptor for such lines, besides standard output.
+    pub descriptor: i32,
 }
 
 impl Default for Marks {
     fn default() -> Self {
         let pattern = |before: &str| Pattern { before: before.to_owned(), behind: String::new() };
-        Self { issued: pattern("I "), acked: pattern("A ") }
+        Self { issued: pattern("I "), acked: pattern("A "), descriptor: MARKS_FD }
     }
 }
 

@@ -168,6 +168,14 @@ struct Tracer<'a> {
 /// # Errors
 /// See [`CaptureError`]. No process of the program is left running.
 pub fn capture(options: &Options) -> Result<Run, CaptureError> {
+    // The tracer is a thread of its own: it waits for what it has started, and for no other child.
+    thread::scope(|scope| match scope.spawn(|| trace(options)).join() {
+        Ok(run) => run,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+fn trace(options: &Options) -> Result<Run, CaptureError> {
     let program = find_program(&options.command[0])?;
     fs::create_dir_all(&options.dir)?;
     sys::raise_open_files();
@@ -186,7 +194,7 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
     let leader = sys::start(
         &words,
         stdout.as_raw_fd(),
-        marks.as_raw_fd(),
+        (marks.as_raw_fd(), options.marks.descriptor),
         options.folder.as_deref(),
         Stops { reads: options.reads, stores: options.exact },
     )
@@ -309,6 +317,8 @@ impl Deadline {
             while !seen.load(Ordering::Acquire) {
                 if left.is_zero() {
                     sys::kill_group(leader);
+                    // Its group may be another by now.
+                    sys::kill(leader);
                     return true;
                 }
                 let step = left.min(Duration::from_millis(100));

@@ -235,7 +235,17 @@ impl Watch {
         }
         let kind = metadata.file_type();
         if kind.is_file() {
-            return self.opened(&File::open(&path)?, false);
+            let file = File::open(&path)?;
+            if metadata.size() > OUTSIDE_BYTES_MAX {
+                let shown = self.entry_name(dir, name);
+                self.blind(format!(
+                    "{shown}: a file of {} bytes came from elsewhere",
+                    metadata.size()
+                ));
+                let content = Content::read_from(&file)?;
+                return Ok(Some(self.add(Node::File(content), identity, Some(file))));
+            }
+            return self.opened(&file, false);
         }
         let node = if kind.is_dir() {
             if fs::read_dir(&path)?.next().is_some() {

@@ -1,0 +1,109 @@
+//! Bounds of a check that runs wild: of what it prints, of what it writes, and of how long its
+//! processes live.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+/// Bytes that one run of a check may print.
+const PRINTED_MAX: u64 = 64 << 20;
+/// Bytes that one run of a check may add to its folder.
+const WRITTEN_MAX: u64 = 1 << 30;
+/// Bytes of one answer of a check that stays.
+pub const LINE_MAX: u64 = 64 << 10;
+/// The folder is looked at that often.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The bounds of one run of a check in a folder.
+#[derive(Debug)]
+pub struct Bounds<'a> {
+    folder: &'a Path,
+    looked: Instant,
+    /// Bytes in the folder when it was first looked at.
+    first: Option<u64>,
+}
+
+impl<'a> Bounds<'a> {
+    /// A run that begins now.
+    #[must_use]
+    pub fn new(folder: &'a Path) -> Self {
+        Self { folder, looked: Instant::now(), first: None }
+    }
+
+    /// What the run has overdone by now, if anything. Runs shorter than a tenth of a second are not
+    /// looked at.
+    ///
+    /// # Errors
+    /// Those of looking at `output`.
+    pub fn excess(&mut self, output: Option<&File>) -> io::Result<Option<String>> {
+        if self.looked.elapsed() < LOOK {
+            return Ok(None);
+        }
+        if let Some(output) = output
+            && output.metadata()?.len() > PRINTED_MAX
+        {
+            return Ok(Some(format!("the check has printed more than {} MiB", PRINTED_MAX >> 20)));
+        }
+        let now = used(self.folder);
+        self.looked = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        Ok((now.saturating_sub(first) > WRITTEN_MAX)
+            .then(|| format!("the check has written more than {} MiB", WRITTEN_MAX >> 20)))
+    }
+
+    /// How long to wait before the next look.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        LOOK
+    }
+}
+
+/// Bytes of the disk below a folder. What vanishes meanwhile counts nothing.
+fn used(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let of = |path: PathBuf| match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => used(&path),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.flatten().map(|entry| of(entry.path())).sum()
+}
+
+/// Folders of judges that are gone: a process that still runs there has left its group.
+static GONE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Notes the folder of a judge that is done.
+pub fn is_gone(folder: &Path) {
+    GONE.lock().unwrap_or_else(PoisonError::into_inner).push(folder.to_owned());
+}
+
+/// Ends processes that checks have left running, and removes what they wrote since. They are known by
+/// their environment, which names the folder.
+pub fn end_strays() {
+    let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));
+    if gone.is_empty() {
+        return;
+    }
+    let prefix = |folder: &PathBuf| [b"OUTLAST_DIR=", folder.as_os_str().as_bytes(), b"/"].concat();
+    let prefixes: Vec<Vec<u8>> = gone.iter().map(prefix).collect();
+    let Ok(processes) = fs::read_dir("/proc") else { return };
+    for process in processes.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(environment) = fs::read(process.path().join("environ")) else { continue };
+        let mut words = environment.split(|&byte| byte == 0);
+        if words.any(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))) {
+            sys::kill(pid);
+        }
+    }
+    for folder in gone.iter().filter(|folder| folder.exists()) {
+        let _ = fs::remove_dir_all(folder);
+    }
+}

@@ -1,0 +1,3 @@
+module example.org/engine
+
+go 1.21
