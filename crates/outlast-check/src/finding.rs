@@ -345,9 +345,11 @@ impl Reducer<'_, '_> {
                 return true;
             }
             let ordered = Ordered::new(self.run, other, self.grain, None);
-            ordered.moments.iter().any(|candidate| {
-                let reached = candidate.acked >= moment.acked && candidate.issued <= moment.issued;
-                reached && ordered.allows(candidate, moment.below, kept)
+            // At the same step: behind the last sync before it.
+            let next = ordered.moments.iter().find(|candidate| candidate.event >= moment.event);
+            next.is_some_and(|next| {
+                let then = ordered.until(self.run, next, moment.event);
+                ordered.allows(&then, moment.below, kept)
             })
         };
         ALL.iter()

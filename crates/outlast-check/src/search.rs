@@ -285,10 +285,12 @@ impl<'a> Search<'a> {
         let bases: Vec<Vec<Base>> = models.iter().map(|model| bases(self.run, model)).collect();
         let mut rng = StdRng::seed_from_u64(self.limits.seed);
         self.coverage.moments = models.iter().map(|model| model.moments.len()).sum();
+        let mut listed = FxHashSet::default();
         for stratum in STRATA {
             // States of this stratum, checked side by side.
-            let mut states = Vec::new();
+            let mut of_models = Vec::new();
             for (number, model) in models.iter().enumerate() {
+                let mut states = Vec::new();
                 for (index, moment) in model.moments.iter().enumerate() {
                     if !wanted(number, moment) {
                         continue;
@@ -301,8 +303,14 @@ impl<'a> Search<'a> {
                         kept,
                     }));
                 }
+                of_models.push(states.into_iter());
             }
-            self.check_all(models, &bases, states, &mut failures, news, enough)?;
+            // In turn, so that failures under one model leave room for those under the next.
+            let mut states = Vec::new();
+            while of_models.iter().any(|states| states.len() > 0) {
+                states.extend(of_models.iter_mut().filter_map(Iterator::next));
+            }
+            self.check_all(models, &bases, states, &mut listed, &mut failures, news, enough)?;
             if failures.len() >= enough || self.coverage.cut_short {
                 break;
             }
@@ -310,11 +318,14 @@ impl<'a> Search<'a> {
         Ok(failures)
     }
 
+    /// Checks `states`. A content that fails is a failure of each model that has it; `listed` are the contents that were seen.
+    #[allow(clippy::too_many_arguments)]
     fn check_all(
         &mut self,
         models: &[Ordered],
         bases: &[Vec<Base>],
         states: Vec<State>,
+        listed: &mut FxHashSet<(usize, u128, u64, u64)>,
         failures: &mut Vec<Failure>,
         news: &mut dyn FnMut(&Coverage, usize),
         enough: usize,
@@ -325,6 +336,8 @@ impl<'a> Search<'a> {
         let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
         let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
         let mut fault = None;
+        // States of a content that is being checked.
+        let mut later: Vec<(State, u128)> = Vec::new();
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
@@ -393,16 +406,17 @@ impl<'a> Search<'a> {
                 let tree = bases[state.model][state.moment].tree(model, &state.kept);
                 let hash = tree.hash(&self.read);
                 let (issued, acked) = (moment.issued, moment.acked);
+                if !listed.insert((state.model, hash, issued, acked)) {
+                    continue;
+                }
                 if let Some(outcome) = self.known(hash, moment) {
-                    if let Some(wrong) = outcome.wrong(issued, acked)
-                        && outcome.is_of_state()
-                        && asked.insert((hash, issued, acked))
-                    {
+                    if let Some(wrong) = outcome.wrong(issued, acked) {
                         failures.push(Failure { state, wrong });
                     }
                     continue;
                 }
                 if !asked.insert((hash, issued, acked)) {
+                    later.push((state, hash));
                     continue;
                 }
                 if jobs_in.send((state, hash, tree, issued, acked)).is_err() {
@@ -414,6 +428,14 @@ impl<'a> Search<'a> {
                 take(self, failures, result);
             }
         });
+        for (state, hash) in later {
+            let moment = &models[state.model].moments[state.moment];
+            let outcome = self.known(hash, moment);
+            if let Some(wrong) = outcome.and_then(|known| known.wrong(moment.issued, moment.acked))
+            {
+                failures.push(Failure { state, wrong });
+            }
+        }
         match fault {
             Some(error) => Err(error),
             None => Ok(()),
