@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -22,12 +21,9 @@ enum {
     UNSYNCED_REPAIR, HALF_CREATED, ERROR_IGNORED, OTHER_FILE, WRITE_OUT, ASYNC_MAP
 };
 enum { RECORDS = 10, OF_SEGMENT = 3, MOST = 5000, MAPPED = 32768, FIRST = 4096 };
-
 struct record { uint32_t length, sum; uint64_t number; };
 struct base { uint64_t number, sum; };
-
-static int bug, sound;
-static int dir, log_fd = -1, old_fd = -1;
+static int bug, sound, dir, log_fd = -1, old_fd = -1;
 static char *map;
 static uint64_t first = 1, base, segment, end;
 
@@ -36,38 +32,37 @@ static int planted(int shape) { return bug == shape && !sound; }
 static void die(const char *text) { puts(text); exit(1); }
 static void need(int right, const char *call) { if (!right) { perror(call); exit(2); } }
 static void sync_fd(int fd) { need(fsync(fd) == 0 || planted(ERROR_IGNORED), "fsync"); }
+static int opened(const char *path, int flags) {
+    int fd = openat(dir, path, flags, 0644);
+    need(fd >= 0, path);
+    return fd;
+}
 static const char *name(const char *kind, uint64_t number) {
     static char text[40];
     snprintf(text, sizeof text, "%s-%llu", kind, (unsigned long long)number);
     return text;
 }
-
 static void write_all(int fd, const void *from, size_t length, off_t at) {
     for (const char *next = from; length > 0;) {
         ssize_t done = pwrite(fd, next, length, at);
         if (done < 0 && errno == EINTR) continue;
-        need(done > 0, "pwrite");
-        next += done, at += done, length -= done;
+        need(done > 0, "pwrite"), next += done, at += done, length -= done;
     }
 }
-
 static uint32_t sum_of(const void *bytes, size_t length, uint64_t number) {
     uint64_t sum = 14695981039346656037u ^ number;
     for (size_t i = 0; i < length; i++) sum = (sum ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
     return sum ^ sum >> 32;
 }
-
 static size_t payload(char *to, uint64_t number) {
-    size_t length = 40 + number % 3 * 2200;
+    size_t length = 40 + number % 3 * (is(UNSYNCED_REPAIR) || is(ASYNC_MAP) ? 300 : 2200); /* within a page, or over two */
     memset(to, 'a' + number % 26, length);
     return length;
 }
-
 /* Names the first segment and the base. */
 static void manifest(void) {
     struct { uint64_t first, base, sum; } text = {first, base, sum_of(&first, 8, base)};
-    int fd = openat(dir, "MANIFEST.new", O_CREAT | O_TRUNC | O_WRONLY, 0644);
-    need(fd >= 0, "MANIFEST.new");
+    int fd = opened("MANIFEST.new", O_CREAT | O_TRUNC | O_WRONLY);
     write_all(fd, &text, sizeof text, 0);
     if (!planted(RENAME_FIRST)) sync_fd(fd);
     need(renameat(dir, "MANIFEST.new", dir, "MANIFEST") == 0, "rename");
@@ -75,13 +70,11 @@ static void manifest(void) {
     close(fd);
     if (!planted(RENAME_UNSYNCED)) sync_fd(dir);
 }
-
 /* Begins a segment. */
 static void begin_segment(uint64_t number) {
     if (old_fd >= 0) close(old_fd);
     old_fd = log_fd, segment = number, end = is(ONE_SYNC) ? FIRST : 0;
-    log_fd = openat(dir, name("seg", number), O_CREAT | O_RDWR, 0644);
-    need(log_fd >= 0, "segment");
+    log_fd = opened(name("seg", number), O_CREAT | O_RDWR);
     if (is(ASYNC_MAP)) {
         need(ftruncate(log_fd, MAPPED) == 0, "ftruncate");
         map = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, log_fd, 0);
@@ -91,7 +84,6 @@ static void begin_segment(uint64_t number) {
     sync_fd(log_fd);
     sync_fd(dir);
 }
-
 /* The end of a transaction: all of it is durable in a sound log. */
 static void finish(void) {
     if (planted(FILE_UNSYNCED)) return;
@@ -100,7 +92,6 @@ static void finish(void) {
     else if (is(ASYNC_MAP)) need(msync(map, MAPPED, sound ? MS_SYNC : MS_ASYNC) == 0, "msync");
     else sync_fd(planted(OTHER_FILE) && old_fd >= 0 ? old_fd : log_fd);
 }
-
 static void append(uint64_t number) {
     static char bytes[sizeof(struct record) + MOST];
     struct record *head = (void *)bytes;
@@ -108,9 +99,7 @@ static void append(uint64_t number) {
     *head = (struct record){length, sum_of(bytes + sizeof *head, length, number), number};
     length += sizeof *head;
     if (is(MARKER_UNSYNCED) && number % 2 == 0) { /* every second record is a name alone */
-        int fd = openat(dir, name("mark", number), O_CREAT | O_WRONLY, 0644);
-        need(fd >= 0, "mark");
-        close(fd);
+        close(opened(name("mark", number), O_CREAT | O_WRONLY));
         if (sound) sync_fd(dir);
         return;
     }
@@ -122,12 +111,10 @@ static void append(uint64_t number) {
         write_all(log_fd, &end, sizeof end, 0);
     }
 }
-
 /* All segments before `segment` become a base file. */
 static void compact(uint64_t last) {
     struct base content = {last, sum_of(&last, 8, 1)};
-    int fd = openat(dir, name("base", segment), O_CREAT | O_TRUNC | O_WRONLY, 0644);
-    need(fd >= 0, "base");
+    int fd = opened(name("base", segment), O_CREAT | O_TRUNC | O_WRONLY);
     write_all(fd, &content, sizeof content, 0);
     if (!planted(EARLY_UNLINK)) sync_fd(fd);
     uint64_t old = first;
@@ -138,7 +125,6 @@ static void compact(uint64_t last) {
     close(fd);
     sync_fd(dir);
 }
-
 static void run(void) {
     begin_segment(1);
     manifest();
@@ -154,21 +140,18 @@ static void run(void) {
         if (planted(EARLY_ACK)) finish();
     }
 }
-
 /* Cuts what is behind the last whole record off. */
 static void repair(int fd, off_t valid, const char *bytes) {
     if (!is(UNSYNCED_REPAIR)) {
         need(ftruncate(fd, valid) == 0, "ftruncate");
         return sync_fd(fd);
     }
-    int copy = openat(dir, "seg.new", O_CREAT | O_TRUNC | O_WRONLY, 0644);
-    need(copy >= 0, "seg.new");
+    int copy = opened("seg.new", O_CREAT | O_TRUNC | O_WRONLY);
     write_all(copy, bytes, valid, 0);
     if (sound) sync_fd(copy);
     need(renameat(dir, "seg.new", dir, name("seg", segment)) == 0, "rename");
     sync_fd(dir);
 }
-
 static void recover(void) {
     static char bytes[1 << 16], right[MOST];
     struct { uint64_t first, base, sum; } text;
@@ -184,8 +167,8 @@ static void recover(void) {
     }
     for (segment = text.first;; segment++) {
         fd = openat(dir, name("seg", segment), O_RDWR);
-        if (fd < 0 && segment == text.first) die("no segment");
-        if (fd < 0) break;
+        if (fd < 0 && segment > text.first) break;
+        if (fd < 0) die("no segment");
         ssize_t size = read(fd, bytes, sizeof bytes);
         size_t at = is(ONE_SYNC) ? FIRST : 0, until = size;
         if (is(ONE_SYNC) && size >= 8) until = *(uint64_t *)bytes ? *(uint64_t *)bytes : FIRST;
@@ -199,8 +182,8 @@ static void recover(void) {
         }
         if (is(ONE_SYNC) && at < until) die("torn record");
         if (planted(ZEROS_REFUSED) && at + sizeof(struct record) <= until) {
-            struct record *head = (void *)(bytes + at);
-            if (head->length == 0 || at + sizeof *head + head->length <= until) die("damaged record");
+            uint32_t length = ((struct record *)(bytes + at))->length;
+            if (length == 0 || at + sizeof(struct record) + length <= until) die("damaged record");
         }
         if (at < (size_t)size && !is(ASYNC_MAP) && !is(ONE_SYNC)) repair(fd, at, bytes);
         close(fd);
