@@ -6,7 +6,7 @@ class Store:
     several = True
 
     def __init__(self, dir):
-        self.db = plyvel.DB(dir, create_if_missing=True, paranoid_checks=True)
+        self.db = plyvel.DB(dir, create_if_missing=True)
 
     def put(self, pairs):
         with self.db.write_batch(sync=True) as batch:
