@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::slice::SliceIndex;
 
 use crate::judge::Judge;
 use crate::models::{ALL, Model};
 use crate::order::{Grain, Moment, Ordered};
-use crate::run::{Call, Change, NodeId, Run, Step, Sync};
+use crate::run::{Call, Change, Event, NodeId, Run, Step, Sync};
 use crate::search::{Base, Failure, Search, State, bases};
 use crate::tree::Tree;
 
@@ -26,6 +27,8 @@ pub enum Class {
     SizeWithoutContent,
     /// What makes data valid is under the same sync as the data.
     MarkWithData,
+    /// The program stops between two calls of one change, and nothing is lost: what is there is neither old nor new.
+    HalfApplied,
     /// A call has failed, and the program went on as if it had not.
     ErrorNotHeeded,
     /// A crash while the program recovers from one leaves what it cannot recover from.
@@ -45,6 +48,7 @@ impl Class {
             Self::RenameBeforeSync => "rename before sync",
             Self::SizeWithoutContent => "size without content",
             Self::MarkWithData => "data and commit mark under one sync",
+            Self::HalfApplied => "half applied",
             Self::ErrorNotHeeded => "error not heeded",
             Self::RecoveryNotRepeatable => "recovery not repeatable",
             Self::CreationNotRestartable => "creation not restartable",
@@ -67,6 +71,9 @@ impl Class {
                 "treat zeros behind the last whole record as its end, or sync data before it counts"
             }
             Self::MarkWithData => "sync the data before the mark is written, or give it a checksum",
+            Self::HalfApplied => {
+                "write the change to a new file and rename it, or to a log first: it fails wherever the program stops between two of its calls"
+            }
             Self::ErrorNotHeeded => {
                 "after a failed sync acknowledge nothing more and recover from the log: its pages are clean, and no later sync writes them"
             }
@@ -189,7 +196,7 @@ impl Reducer<'_, '_> {
             }
         }
         findings.sort_by_key(|finding| (finding.class, finding.lost_units.len()));
-        Ok(without_first_times(findings))
+        Ok(without_repeated(findings))
     }
 
     /// What is lost, without numbers, and what the check says.
@@ -257,13 +264,24 @@ impl Reducer<'_, '_> {
             (None, Some(first)) => self.first_kept(model, &state, moment, first),
             (None, None) => None,
         };
+        // With nothing kept behind the loss, the change before it.
+        let end = first.map_or(moment.event, |first| model.units[first].event);
+        let kept = kept.or_else(|| self.changes(..end).next_back());
         let names = self.allowed_by(model, moment, &state.kept);
-        let lost_units = lost.iter().map(|&unit| self.unit_text(model, unit)).collect();
+        let mut lost_units: Vec<String> =
+            lost.iter().map(|&unit| self.unit_text(model, unit)).collect();
         let numbers: Vec<String> = lost.iter().map(ToString::to_string).collect();
         let text = format!("{}@{}-{}", model.model.name, moment.event, numbers.join(","));
         let lost = match first {
             Some(first) => self.call(model.units[first].call).clone(),
-            None => Call { tid: 0, text: "nothing is lost".to_owned(), place: String::new() },
+            // A prefix of the run fails: its end is lost.
+            None => match self.changes(moment.event..).next() {
+                Some(call) => {
+                    lost_units.push(format!("everything from: {}", call.text));
+                    call
+                }
+                None => Call { tid: 0, text: "nothing is lost".to_owned(), place: String::new() },
+            },
         };
         Ok(Finding {
             class,
@@ -310,6 +328,16 @@ impl Reducer<'_, '_> {
 
     fn is_ack(&self, event: usize) -> bool {
         matches!(self.run.events[event].step, Step::Acked(_))
+    }
+
+    /// The calls of changes among these steps.
+    fn changes(
+        &self,
+        steps: impl SliceIndex<[Event], Output = [Event]>,
+    ) -> impl DoubleEndedIterator<Item = Call> + '_ {
+        let changes =
+            self.run.events[steps].iter().filter(|step| matches!(step.step, Step::Change(_)));
+        changes.map(|step| self.call(step.call).clone())
     }
 
     fn unit_text(&self, model: &Ordered, unit: usize) -> String {
@@ -440,6 +468,9 @@ impl Reducer<'_, '_> {
         if moment.acked == 0 {
             return Ok(Class::CreationNotRestartable);
         }
+        if lost.is_empty() {
+            return Ok(Class::HalfApplied);
+        }
         let change = |unit: usize| &model.units[unit].change;
         let files: BTreeSet<NodeId> = lost.iter().filter_map(|&unit| change(unit).file()).collect();
         if let Some(Turn::Acked(_)) = turn {
@@ -460,30 +491,35 @@ impl Reducer<'_, '_> {
         if state.kept.range(first..).any(is_named) {
             return Ok(Class::RenameBeforeSync);
         }
-        let Some(Turn::Kept(turn)) = turn else { return Ok(Class::FileNotSynced) };
-        match change(turn) {
-            Change::Size { node, .. } if files.contains(node) => {
-                // Experiment: all data behind the old end is lost, not some of it. Zeros are refused, or a part is
-                // taken for the whole.
-                let is_part = |unit: &usize| {
-                    matches!(change(*unit), Change::Data { .. })
-                        && change(*unit).file().is_some_and(|node| files.contains(&node))
-                        && model.units[*unit].call == model.units[first].call
-                };
-                let mut dropped: BTreeSet<usize> =
-                    state.kept.iter().copied().filter(is_part).collect();
-                dropped.extend(lost);
-                let kept = model.without(moment, &dropped);
-                let kept = kept.intersection(&state.kept).copied().collect();
-                let before = self.acked_before(moment, model.units[first].event);
-                Ok(match ask.verdict(&base.tree(model, &kept), &before)? {
-                    Some(_) => Class::SizeWithoutContent,
-                    None => Class::MarkWithData,
-                })
-            }
-            Change::Data { node, .. } if files.contains(node) => Ok(Class::MarkWithData),
-            _ => Ok(Class::FileNotSynced),
-        }
+        // Experiment: the rest of the lost call's data is lost as well. If the check passes then, a part was taken for
+        // the whole.
+        let rest: BTreeSet<usize> = state
+            .kept
+            .iter()
+            .copied()
+            .filter(|&unit| {
+                let data = matches!(change(unit), Change::Data { .. });
+                let same_call = model.units[unit].call == model.units[first].call;
+                data && same_call && !moment.is_forced(unit)
+            })
+            .collect();
+        let is_whole = |ask: &mut Asker<'_, '_>| {
+            let dropped = rest.iter().chain(lost).copied().collect();
+            let kept = model.without(moment, &dropped);
+            let kept = kept.intersection(&state.kept).copied().collect();
+            let before = self.acked_before(moment, model.units[first].event);
+            ask.verdict(&base.tree(model, &kept), &before).map(|wrong| wrong.is_none())
+        };
+        let of_lost_file =
+            |unit: usize| change(unit).file().is_some_and(|node| files.contains(&node));
+        Ok(match turn {
+            Some(Turn::Kept(turn)) if of_lost_file(turn) => match change(turn) {
+                Change::Size { .. } if !is_whole(ask)? => Class::SizeWithoutContent,
+                _ => Class::MarkWithData,
+            },
+            None if !rest.is_empty() && is_whole(ask)? => Class::MarkWithData,
+            _ => Class::FileNotSynced,
+        })
     }
 
     /// Whether a sync after the moment, and before the next transaction begins, keeps a unit: then the
@@ -514,12 +550,14 @@ impl Reducer<'_, '_> {
     }
 }
 
-/// Findings without those before the first acknowledgement that were found behind it as well, by the same calls and under
-/// the same models: they are no faults of creation.
-fn without_first_times(findings: Vec<Finding>) -> Vec<Finding> {
-    let (first_times, mut others): (Vec<Finding>, Vec<Finding>) =
-        findings.into_iter().partition(|found| found.class == Class::CreationNotRestartable);
-    for finding in first_times {
+/// Findings without those that tell another one's fault once more, by the same calls: before the first acknowledgement, under
+/// no other models, which is no fault of creation; or where a sync came by chance, at a close, before the next
+/// transaction.
+fn without_repeated(findings: Vec<Finding>) -> Vec<Finding> {
+    let repeats = [Class::CreationNotRestartable, Class::AcknowledgedTooEarly];
+    let (repeated, mut others): (Vec<Finding>, Vec<Finding>) =
+        findings.into_iter().partition(|found| repeats.contains(&found.class));
+    for finding in repeated {
         let again = others.iter_mut().find(|other| {
             same_calls(other, &finding)
                 && finding.models.iter().all(|model| other.models.contains(model))

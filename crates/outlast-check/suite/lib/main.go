@@ -48,7 +48,7 @@ func main() {
 	}
 	transactions, err := strconv.Atoi(os.Getenv("SUITE_TRANSACTIONS"))
 	if err != nil {
-		transactions = 12
+		transactions = 8
 	}
 	for i := 1; i <= transactions; i++ {
 		fmt.Println("I", i)

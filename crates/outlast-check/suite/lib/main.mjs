@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import readline from 'node:readline';
 import { open, several } from './store.mjs';
 
-const transactions = Number(process.env.SUITE_TRANSACTIONS ?? 12);
+const transactions = Number(process.env.SUITE_TRANSACTIONS ?? 8);
 const value = i => `${i}:${String.fromCharCode(97 + i % 26).repeat(50 + 900 * (i % 6))}`;
 const pairs = i => several
   ? [[`k${i % 5}`, value(i)], [`m${i % 3}`, value(i + 1000)], ['n', String(i)]]

@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let transactions: u32 = std::env::var("SUITE_TRANSACTIONS").map_or(12, |text| text.parse().expect("a number"));
+    let transactions: u32 = std::env::var("SUITE_TRANSACTIONS").map_or(8, |text| text.parse().expect("a number"));
     for i in 1..=transactions {
         say(format!("I {i}"));
         store.put(&pairs(i))?;

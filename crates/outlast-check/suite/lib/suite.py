@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-TRANSACTIONS = int(os.environ.get("SUITE_TRANSACTIONS", "12"))
+TRANSACTIONS = int(os.environ.get("SUITE_TRANSACTIONS", "8"))
 
 
 def value(i):
@@ -66,7 +66,8 @@ def answer(items, several, issued):
         return f"bad {error}"
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        return f"bad unopenable: {type(error).__name__}: {text[:200]}"
+        kind = "malformed" if "malformed" in text else "unopenable"
+        return f"bad {kind}: {type(error).__name__}: {text[:200]}"
 
 
 def serve(items, several):

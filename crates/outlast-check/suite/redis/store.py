@@ -1,4 +1,5 @@
-"""A Redis server; the arguments are its options. Each transaction is a MULTI."""
+"""A Redis server; the arguments are its options. Each transaction is a MULTI. With `outlast` as the first, it is ours over a
+pool in domain `page`."""
 import os
 import shutil
 import socket
@@ -13,8 +14,11 @@ class Store:
     def __init__(self, dir, *options):
         self.place = tempfile.mkdtemp()
         path = self.place + "/socket"
-        words = ["redis-server", "--port", "0", "--unixsocket", path, "--dir", os.path.abspath(dir), "--save", ""]
-        self.server = subprocess.Popen([*words, *options], stdout=subprocess.PIPE, text=True)
+        words = ["redis-server", "--port", "0", "--unixsocket", path, "--dir", os.path.abspath(dir), "--save", "", *options]
+        if options[:1] == ("outlast",):
+            serve = [os.environ["SUITE_OUTLAST"] + "/outlast", "serve", dir + "/t.pool", "--port", "0", "--unix", path]
+            words = [*serve, "--domain", "page", "--size", "16M", *options[1:]]
+        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         until = time.monotonic() + 15
         while not self.ready(path):
             if self.server.poll() is not None or time.monotonic() > until:
