@@ -202,7 +202,7 @@ impl Class {
         let kind = match self {
             Self::FileNotSynced | Self::DirectoryNotSynced => Kind::NotDurable,
             Self::RenameBeforeSync | Self::MarkWithData => Kind::Order,
-            Self::SizeWithoutContent => Kind::Torn,
+            Self::SizeWithoutContent | Self::HalfApplied => Kind::Torn,
             Self::AcknowledgedTooEarly => Kind::AcknowledgedEarly,
             Self::RecoveryNotRepeatable | Self::CreationNotRestartable => Kind::Recovery,
             Self::ErrorNotHeeded => Kind::Error,

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::slice::SliceIndex;
 
 use crate::judge::Judge;
 use crate::models::{ALL, Model};
 use crate::order::{Grain, Moment, Ordered};
-use crate::run::{Call, Change, NodeId, Run, Step, Sync};
+use crate::run::{Call, Change, Event, NodeId, Run, Step, Sync};
 use crate::search::{Base, Failure, Search, State, bases};
 use crate::tree::Tree;
 
@@ -26,6 +27,8 @@ pub enum Class {
     SizeWithoutContent,
     /// What makes data valid is under the same sync as the data.
     MarkWithData,
+    /// The program stops between two calls of one change, and nothing is lost: what is there is neither old nor new.
+    HalfApplied,
     /// A call has failed, and the program went on as if it had not.
     ErrorNotHeeded,
     /// A crash while the program recovers from one leaves what it cannot recover from.
@@ -45,6 +48,7 @@ impl Class {
             Self::RenameBeforeSync => "rename before sync",
             Self::SizeWithoutContent => "size without content",
             Self::MarkWithData => "data and commit mark under one sync",
+            Self::HalfApplied => "half applied",
             Self::ErrorNotHeeded => "error not heeded",
             Self::RecoveryNotRepeatable => "recovery not repeatable",
             Self::CreationNotRestartable => "creation not restartable",
@@ -67,6 +71,9 @@ impl Class {
                 "treat zeros behind the last whole record as its end, or sync data before it counts"
             }
             Self::MarkWithData => "sync the data before the mark is written, or give it a checksum",
+            Self::HalfApplied => {
+                "write the change to a new file and rename it, or to a log first: it fails wherever the program stops between two of its calls"
+            }
             Self::ErrorNotHeeded => {
                 "after a failed sync acknowledge nothing more and recover from the log: its pages are clean, and no later sync writes them"
             }
@@ -119,6 +126,15 @@ pub struct Reducer<'a, 'r> {
     pub models: &'a [Ordered],
     /// The grain of units.
     pub grain: Grain,
+}
+
+/// The first thing after a loss at which the check fails.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The step that acknowledges.
+    Acked(usize),
+    /// A unit that is kept.
+    Kept(usize),
 }
 
 /// Verdicts of states that the search did not come to.
@@ -180,7 +196,7 @@ impl Reducer<'_, '_> {
             }
         }
         findings.sort_by_key(|finding| (finding.class, finding.lost_units.len()));
-        Ok(findings)
+        Ok(without_repeated(findings))
     }
 
     /// What is lost, without numbers, and what the check says.
@@ -236,16 +252,36 @@ impl Reducer<'_, '_> {
         }
         let lost: Vec<usize> =
             model.pending(moment).into_iter().filter(|unit| !state.kept.contains(unit)).collect();
-        let class = self.class(ask, base, model, &state, moment, &lost)?;
         let first = lost.first().copied();
-        let kept = first.and_then(|first| self.first_kept(model, &state, moment, first));
+        let turn = match first {
+            Some(first) => self.turn(ask, &base[state.moment], model, &state, moment, first)?,
+            None => None,
+        };
+        let class = self.class(ask, &base[state.moment], model, &state, moment, &lost, turn)?;
+        let kept = match (turn, first) {
+            (Some(Turn::Acked(event)), _) => Some(self.call(self.run.events[event].call).clone()),
+            (Some(Turn::Kept(unit)), _) => Some(self.call(model.units[unit].call).clone()),
+            (None, Some(first)) => self.first_kept(model, &state, moment, first),
+            (None, None) => None,
+        };
+        // With nothing kept behind the loss, the change before it.
+        let end = first.map_or(moment.event, |first| model.units[first].event);
+        let kept = kept.or_else(|| self.changes(..end).next_back());
         let names = self.allowed_by(model, moment, &state.kept);
-        let lost_units = lost.iter().map(|&unit| self.unit_text(model, unit)).collect();
+        let mut lost_units: Vec<String> =
+            lost.iter().map(|&unit| self.unit_text(model, unit)).collect();
         let numbers: Vec<String> = lost.iter().map(ToString::to_string).collect();
         let text = format!("{}@{}-{}", model.model.name, moment.event, numbers.join(","));
         let lost = match first {
             Some(first) => self.call(model.units[first].call).clone(),
-            None => Call { tid: 0, text: "nothing is lost".to_owned(), place: String::new() },
+            // A prefix of the run fails: its end is lost.
+            None => match self.changes(moment.event..).next() {
+                Some(call) => {
+                    lost_units.push(format!("everything from: {}", call.text));
+                    call
+                }
+                None => Call { tid: 0, text: "nothing is lost".to_owned(), place: String::new() },
+            },
         };
         Ok(Finding {
             class,
@@ -292,6 +328,16 @@ impl Reducer<'_, '_> {
 
     fn is_ack(&self, event: usize) -> bool {
         matches!(self.run.events[event].step, Step::Acked(_))
+    }
+
+    /// The calls of changes among these steps.
+    fn changes(
+        &self,
+        steps: impl SliceIndex<[Event], Output = [Event]>,
+    ) -> impl DoubleEndedIterator<Item = Call> + '_ {
+        let changes =
+            self.run.events[steps].iter().filter(|step| matches!(step.step, Step::Change(_)));
+        changes.map(|step| self.call(step.call).clone())
     }
 
     fn unit_text(&self, model: &Ordered, unit: usize) -> String {
@@ -345,9 +391,11 @@ impl Reducer<'_, '_> {
                 return true;
             }
             let ordered = Ordered::new(self.run, other, self.grain, None);
-            ordered.moments.iter().any(|candidate| {
-                let reached = candidate.acked >= moment.acked && candidate.issued <= moment.issued;
-                reached && ordered.allows(candidate, moment.below, kept)
+            // At the same step: behind the last sync before it.
+            let next = ordered.moments.iter().find(|candidate| candidate.event >= moment.event);
+            next.is_some_and(|next| {
+                let then = ordered.until(self.run, next, moment.event);
+                ordered.allows(&then, moment.below, kept)
             })
         };
         ALL.iter()
@@ -356,88 +404,139 @@ impl Reducer<'_, '_> {
             .collect()
     }
 
+    /// The moment with no more acknowledged than before `event`.
+    fn acked_before(&self, moment: &Moment, event: usize) -> Moment {
+        let acks = self.run.events[..event].iter().filter_map(|event| match event.step {
+            Step::Acked(number) => Some(number),
+            _ => None,
+        });
+        Moment { acked: acks.fold(self.run.promised.1, u64::max), ..moment.clone() }
+    }
+
+    /// The first thing after the loss at which the check fails: an acknowledgement, or a change that is kept. Found by
+    /// experiment: the same state with nothing acknowledged since, then with less and less kept behind the loss.
+    fn turn(
+        &self,
+        ask: &mut Asker<'_, '_>,
+        base: &Base,
+        model: &Ordered,
+        state: &State,
+        moment: &Moment,
+        first: usize,
+    ) -> io::Result<Option<Turn>> {
+        let event = model.units[first].event;
+        let before = self.acked_before(moment, event);
+        let tree = base.tree(model, &state.kept);
+        if ask.verdict(&tree, &before)?.is_none() {
+            for event in (event..moment.event).filter(|&event| self.is_ack(event)) {
+                let then = self.acked_before(moment, event + 1);
+                if ask.verdict(&tree, &then)?.is_some() {
+                    return Ok(Some(Turn::Acked(event)));
+                }
+            }
+            return Ok(None);
+        }
+        let kept: Vec<usize> = state.kept.range(first + 1..).copied().collect();
+        let mut fails = |count: usize| {
+            let until = kept.get(count).copied().unwrap_or(usize::MAX);
+            let some = state.kept.range(..until).copied().collect();
+            ask.verdict(&base.tree(model, &some), &before).map(|wrong| wrong.is_some())
+        };
+        if kept.is_empty() || fails(0)? {
+            return Ok(None);
+        }
+        let (mut passing, mut failing) = (0, kept.len());
+        while passing + 1 < failing {
+            let middle = passing.midpoint(failing);
+            *(if fails(middle)? { &mut failing } else { &mut passing }) = middle;
+        }
+        Ok(Some(Turn::Kept(kept[passing])))
+    }
+
     /// The class, by what passes when something else is lost or acknowledged as well.
+    #[allow(clippy::too_many_arguments)]
     fn class(
         &self,
         ask: &mut Asker<'_, '_>,
-        base: &[Base],
+        base: &Base,
         model: &Ordered,
         state: &State,
         moment: &Moment,
         lost: &[usize],
+        turn: Option<Turn>,
     ) -> io::Result<Class> {
-        let is_data = |unit: &usize| model.units[*unit].change.file().is_some();
-        let data_lost = lost.iter().any(is_data);
         if moment.acked == 0 {
             return Ok(Class::CreationNotRestartable);
         }
-        // Experiment: the same state with nothing acknowledged.
-        let unacked = Moment { acked: 0, ..moment.clone() };
-        let tree = base[state.moment].tree(model, &state.kept);
-        if ask.verdict(&tree, &unacked)?.is_none() {
+        if lost.is_empty() {
+            return Ok(Class::HalfApplied);
+        }
+        let change = |unit: usize| &model.units[unit].change;
+        let files: BTreeSet<NodeId> = lost.iter().filter_map(|&unit| change(unit).file()).collect();
+        if let Some(Turn::Acked(_)) = turn {
             let synced_later = lost.iter().all(|&unit| self.is_synced_after(model, moment, unit));
-            return Ok(match (synced_later, data_lost) {
+            return Ok(match (synced_later, files.is_empty()) {
                 (true, _) => Class::AcknowledgedTooEarly,
-                (false, true) => Class::FileNotSynced,
-                (false, false) => Class::DirectoryNotSynced,
+                (false, false) => Class::FileNotSynced,
+                (false, true) => Class::DirectoryNotSynced,
             });
         }
-        if !data_lost {
+        let Some(&first) = lost.first().filter(|_| !files.is_empty()) else {
             return Ok(Class::DirectoryNotSynced);
-        }
-        let files: BTreeSet<NodeId> =
-            lost.iter().filter_map(|&unit| model.units[unit].change.file()).collect();
-        let first = lost.first().copied().unwrap_or_default();
-        let renamed = state.kept.range(first..).any(|&unit| match &model.units[unit].change {
+        };
+        let is_named = |unit: &usize| match change(*unit) {
             Change::Move { node, .. } => files.contains(node),
             _ => false,
-        });
-        if renamed {
+        };
+        if state.kept.range(first..).any(is_named) {
             return Ok(Class::RenameBeforeSync);
         }
-        // Experiment: sizes that cover lost data are lost as well.
-        let covering: BTreeSet<usize> = model
-            .pending(moment)
-            .into_iter()
-            .filter(|&unit| match &model.units[unit].change {
-                Change::Size { node, from, to, .. } => lost.iter().any(|&lost| {
-                    matches!(&model.units[lost].change, Change::Data { node: of, offset, bytes }
-                        if of == node && *offset < *to && offset + bytes.len() as u64 > *from)
-                }),
-                _ => false,
+        // Experiment: the rest of the lost call's data is lost as well. If the check passes then, a part was taken for
+        // the whole.
+        let rest: BTreeSet<usize> = state
+            .kept
+            .iter()
+            .copied()
+            .filter(|&unit| {
+                let data = matches!(change(unit), Change::Data { .. });
+                let same_call = model.units[unit].call == model.units[first].call;
+                data && same_call && !moment.is_forced(unit)
             })
             .collect();
-        if !covering.is_empty() {
-            let mut dropped = covering;
-            dropped.extend(lost);
+        let is_whole = |ask: &mut Asker<'_, '_>| {
+            let dropped = rest.iter().chain(lost).copied().collect();
             let kept = model.without(moment, &dropped);
-            let tree = base[state.moment].tree(model, &kept);
-            if ask.verdict(&tree, &unacked)?.is_none() {
-                return Ok(Class::SizeWithoutContent);
-            }
-        }
-        // The next sync after the loss covers the first that is kept: both are under one sync.
-        let next_kept =
-            state.kept.range(first + 1..).find(|&&unit| is_data(&unit) && !moment.is_forced(unit));
-        if let Some(&kept) = next_kept
-            && model.units[kept].change.file() == model.units[first].change.file()
-        {
-            return Ok(Class::MarkWithData);
-        }
-        Ok(Class::FileNotSynced)
+            let kept = kept.intersection(&state.kept).copied().collect();
+            let before = self.acked_before(moment, model.units[first].event);
+            ask.verdict(&base.tree(model, &kept), &before).map(|wrong| wrong.is_none())
+        };
+        let of_lost_file =
+            |unit: usize| change(unit).file().is_some_and(|node| files.contains(&node));
+        Ok(match turn {
+            Some(Turn::Kept(turn)) if of_lost_file(turn) => match change(turn) {
+                Change::Size { .. } if !is_whole(ask)? => Class::SizeWithoutContent,
+                _ => Class::MarkWithData,
+            },
+            None if !rest.is_empty() && is_whole(ask)? => Class::MarkWithData,
+            _ => Class::FileNotSynced,
+        })
     }
 
-    /// Whether a sync after the moment keeps a unit: then the acknowledgement came too early.
+    /// Whether a sync after the moment, and before the next transaction begins, keeps a unit: then the
+    /// acknowledgement came too early.
     fn is_synced_after(&self, model: &Ordered, moment: &Moment, unit: usize) -> bool {
-        let later = model.moments.iter().find(|later| later.event > moment.event);
-        let covered = later.is_some_and(|later| later.is_forced(unit));
-        let sync = self.run.events.get(moment.event).map(|event| &event.step);
-        let own = match (sync, model.units[unit].change.file()) {
-            (Some(Step::Sync(Sync::File(node) | Sync::Data(node, _))), Some(file)) => *node == file,
-            (Some(Step::Sync(Sync::Dir(_) | Sync::All)), _) => true,
+        let later = model.moments.iter().filter(|later| later.event >= moment.event);
+        let steps: Vec<&Moment> = later.collect();
+        let Some(sync) = steps.windows(2).find(|pair| pair[1].is_forced(unit)) else {
+            return false;
+        };
+        let event = sync[0].event;
+        let own = match (&self.run.events[event].step, model.units[unit].change.file()) {
+            (Step::Sync(Sync::File(node) | Sync::Data(node, _)), Some(file)) => *node == file,
+            (Step::Sync(Sync::Dir(_) | Sync::All), _) => true,
             _ => false,
         };
-        covered && own && self.next_issue(model.units[unit].event) > moment.event
+        own && self.next_issue(model.units[unit].event) > event
     }
 
     /// The event that begins the second transaction after `event`, past which a sync serves others.
@@ -451,15 +550,38 @@ impl Reducer<'_, '_> {
     }
 }
 
-/// Whether both tell the same fault: the same calls but for numbers, and the same class.
-#[must_use]
-pub fn same_fault(one: &Finding, other: &Finding) -> bool {
+/// Findings without those that tell another one's fault once more, by the same calls: before the first acknowledgement, under
+/// no other models, which is no fault of creation; or where a sync came by chance, at a close, before the next
+/// transaction.
+fn without_repeated(findings: Vec<Finding>) -> Vec<Finding> {
+    let repeats = [Class::CreationNotRestartable, Class::AcknowledgedTooEarly];
+    let (repeated, mut others): (Vec<Finding>, Vec<Finding>) =
+        findings.into_iter().partition(|found| repeats.contains(&found.class));
+    for finding in repeated {
+        let again = others.iter_mut().find(|other| {
+            same_calls(other, &finding)
+                && finding.models.iter().all(|model| other.models.contains(model))
+        });
+        match again {
+            Some(other) => other.count += finding.count,
+            None => others.push(finding),
+        }
+    }
+    others
+}
+
+/// Whether both lose and keep the same calls but for numbers.
+fn same_calls(one: &Finding, other: &Finding) -> bool {
     let kept = |finding: &Finding| {
         finding.kept.as_ref().map_or_else(String::new, |call| without_numbers(&call.text))
     };
-    one.class == other.class
-        && without_numbers(&one.lost.text) == without_numbers(&other.lost.text)
-        && kept(one) == kept(other)
+    without_numbers(&one.lost.text) == without_numbers(&other.lost.text) && kept(one) == kept(other)
+}
+
+/// Whether both tell the same fault: the same calls but for numbers, and the same class.
+#[must_use]
+pub fn same_fault(one: &Finding, other: &Finding) -> bool {
+    one.class == other.class && same_calls(one, other)
 }
 
 /// A text with every number as `#`.

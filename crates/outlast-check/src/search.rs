@@ -81,6 +81,27 @@ struct Verdicts {
     of_state: FxHashMap<u128, Outcome>,
 }
 
+/// The contents that a search has seen under each model, and the failures of each kind that it has kept.
+#[derive(Default)]
+struct Listed {
+    contents: FxHashSet<(usize, u128, u64, u64)>,
+    kinds: FxHashMap<(usize, String), usize>,
+    enough: usize,
+}
+
+impl Listed {
+    /// Adds a failure, unless those of its kind are a quarter of all that are wanted: one kind, however frequent, hides no
+    /// other.
+    fn add(&mut self, failures: &mut Vec<Failure>, state: State, wrong: String) {
+        let kind = wrong.split(':').next().unwrap_or_default().to_owned();
+        let count = self.kinds.entry((state.model, kind)).or_default();
+        if *count < self.enough.div_ceil(4) {
+            *count += 1;
+            failures.push(Failure { state, wrong });
+        }
+    }
+}
+
 /// Searches a run under models, and keeps all verdicts.
 pub struct Search<'a> {
     run: &'a Run,
@@ -265,10 +286,12 @@ impl<'a> Search<'a> {
             models.iter().map(|model| visible(self.run, model, &self.read)).collect();
         let mut rng = StdRng::seed_from_u64(self.limits.seed);
         self.coverage.moments = models.iter().map(|model| model.moments.len()).sum();
+        let mut listed = Listed { enough, ..Listed::default() };
         for stratum in Stratum::ALL {
             // States of this stratum, checked side by side.
-            let mut states = Vec::new();
+            let mut of_models = Vec::new();
             for (number, model) in models.iter().enumerate() {
+                let mut states = Vec::new();
                 for (index, moment) in model.moments.iter().enumerate() {
                     if !wanted(number, moment) {
                         continue;
@@ -281,8 +304,14 @@ impl<'a> Search<'a> {
                         kept,
                     }));
                 }
+                of_models.push(states.into_iter());
             }
-            self.check_all(models, &bases, states, &mut failures, news, enough)?;
+            // In turn, so that failures under one model leave room for those under the next.
+            let mut states = Vec::new();
+            while of_models.iter().any(|states| states.len() > 0) {
+                states.extend(of_models.iter_mut().filter_map(Iterator::next));
+            }
+            self.check_all(models, &bases, states, &mut listed, &mut failures, news)?;
             if failures.len() >= enough || self.coverage.cut_short {
                 break;
             }
@@ -290,14 +319,16 @@ impl<'a> Search<'a> {
         Ok(failures)
     }
 
+    /// Checks `states`. A content that fails is a failure of each model that has it; `listed` are those that were seen.
+    #[allow(clippy::too_many_arguments)]
     fn check_all(
         &mut self,
         models: &[Ordered],
         bases: &[Vec<Base>],
         states: Vec<State>,
+        listed: &mut Listed,
         failures: &mut Vec<Failure>,
         news: &mut dyn FnMut(&Coverage, usize),
-        enough: usize,
     ) -> io::Result<()> {
         type Job = (State, u128, Tree, u64, u64);
         let (jobs_in, jobs) = sync_channel::<Job>(4 * self.limits.jobs);
@@ -306,6 +337,8 @@ impl<'a> Search<'a> {
         let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
         let (reopened, marked) = (Arc::clone(&self.reopened), Arc::clone(&self.marked));
         let mut fault = None;
+        // States of a content that is being checked.
+        let mut later: Vec<(State, u128)> = Vec::new();
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
@@ -338,6 +371,7 @@ impl<'a> Search<'a> {
             drop(results_in);
             let mut asked: FxHashSet<(u128, u64, u64)> = FxHashSet::default();
             let mut take = |this: &mut Self,
+                            listed: &mut Listed,
                             failures: &mut Vec<Failure>,
                             (state, hash, issued, acked, outcome): (
                 State,
@@ -349,7 +383,7 @@ impl<'a> Search<'a> {
                 match outcome {
                     Ok(outcome) => {
                         match outcome.wrong(issued, acked) {
-                            Some(wrong) => failures.push(Failure { state, wrong }),
+                            Some(wrong) => listed.add(failures, state, wrong),
                             None => this.passed.push(state),
                         }
                         this.keep(hash, issued, acked, outcome);
@@ -360,12 +394,12 @@ impl<'a> Search<'a> {
             };
             for state in states {
                 while let Ok(result) = results.try_recv() {
-                    take(self, failures, result);
+                    take(self, listed, failures, result);
                 }
                 if self.is_over() {
                     self.coverage.cut_short = true;
                 }
-                if self.coverage.cut_short || failures.len() >= enough {
+                if self.coverage.cut_short || failures.len() >= listed.enough {
                     break;
                 }
                 self.coverage.states += 1;
@@ -374,16 +408,17 @@ impl<'a> Search<'a> {
                 let tree = bases[state.model][state.moment].tree(model, &state.kept);
                 let hash = tree.hash(&self.read);
                 let (issued, acked) = (moment.issued, moment.acked);
+                if !listed.contents.insert((state.model, hash, issued, acked)) {
+                    continue;
+                }
                 if let Some(outcome) = self.known(hash, moment) {
-                    if let Some(wrong) = outcome.wrong(issued, acked)
-                        && outcome.is_of_state()
-                        && asked.insert((hash, issued, acked))
-                    {
-                        failures.push(Failure { state, wrong });
+                    if let Some(wrong) = outcome.wrong(issued, acked) {
+                        listed.add(failures, state, wrong);
                     }
                     continue;
                 }
                 if !asked.insert((hash, issued, acked)) {
+                    later.push((state, hash));
                     continue;
                 }
                 if jobs_in.send((state, hash, tree, issued, acked)).is_err() {
@@ -392,9 +427,17 @@ impl<'a> Search<'a> {
             }
             drop(jobs_in);
             while let Ok(result) = results.recv() {
-                take(self, failures, result);
+                take(self, listed, failures, result);
             }
         });
+        for (state, hash) in later {
+            let moment = &models[state.model].moments[state.moment];
+            let outcome = self.known(hash, moment);
+            if let Some(wrong) = outcome.and_then(|known| known.wrong(moment.issued, moment.acked))
+            {
+                listed.add(failures, state, wrong);
+            }
+        }
         match fault {
             Some(error) => Err(error),
             None => Ok(()),

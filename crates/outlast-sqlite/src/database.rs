@@ -240,7 +240,7 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Gives a whole file its name. Another one of that name is replaced only if it is empty, and only by one process: the
+/// Gives a whole file its name, durably. Another one of that name is replaced only if it is empty, and only by one process: the
 /// empty file's lock is held meanwhile, and one that comes later finds another file under the name.
 ///
 /// # Errors
@@ -251,11 +251,26 @@ pub(crate) fn give_name(new: &Path, path: &Path) -> std::io::Result<()> {
         empty.lock()?;
         let (known, found) = (empty.metadata()?, std::fs::metadata(path)?);
         if found.len() == 0 && FileId::of(&known) == FileId::of(&found) {
-            return std::fs::rename(new, path);
+            std::fs::rename(new, path)?;
+            return sync_directory_of(path);
         }
     }
     std::fs::hard_link(new, path)?;
-    std::fs::remove_file(new)
+    std::fs::remove_file(new)?;
+    sync_directory_of(path)
+}
+
+/// Makes a file's name durable: commits sync the file alone, and data that no name leads to is lost.
+#[cfg(unix)]
+fn sync_directory_of(path: &Path) -> std::io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Elsewhere directories cannot be opened; the file system sees to names itself.
+#[cfg(not(unix))]
+fn sync_directory_of(_path: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn beginning<const BYTES: usize>(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -278,8 +278,9 @@ fn find_program(word: &OsString) -> Result<PathBuf, CaptureError> {
     if metadata.permissions().mode() & 0o6000 != 0 {
         return Err(CaptureError::OtherRights(found.display().to_string()));
     }
-    // A name with a slash is looked up from the folder in which the program starts.
-    Ok(fs::canonicalize(found)?)
+    // A name with a slash is looked up from the folder in which the program starts. Links stay: an interpreter
+    // finds its packages, and a program of many names its task, by the path that it was started by.
+    Ok(std::path::absolute(found)?)
 }
 
 fn identity(file: &File) -> io::Result<Identity> {

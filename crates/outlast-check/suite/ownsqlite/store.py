@@ -1,0 +1,29 @@
+"""Our SQLite extension: a pool in domain `page`."""
+import os
+import sqlite3
+
+
+class Store:
+    several = True
+
+    def __init__(self, dir, scheme="redo"):
+        loader = sqlite3.connect(":memory:")
+        loader.enable_load_extension(True)
+        loader.load_extension(os.environ["SUITE_OUTLAST"] + "/liboutlast_sqlite.so")
+        uri = f"file:{os.path.abspath(dir)}/t.pool?vfs=outlast&domain=page&scheme={scheme}&size=4M"
+        self.db = sqlite3.connect(uri, uri=True, isolation_level=None)
+        self.db.execute("create table if not exists t(k text primary key, v text)")
+
+    def put(self, pairs):
+        self.db.execute("begin")
+        self.db.executemany("insert or replace into t values (?, ?)", pairs)
+        self.db.execute("commit")
+
+    def items(self):
+        (said,) = self.db.execute("pragma integrity_check").fetchone()
+        if said != "ok":
+            raise OSError("malformed: " + said)
+        return self.db.execute("select k, v from t")
+
+    def close(self):
+        self.db.close()
