@@ -105,6 +105,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     (document.records, document.compared) = (found.records, found.compared);
     (document.explained, document.beside) = (found.explained, found.beside);
+    document.power = found.power;
     let page = report::write(&document, &args.out)?;
     if as_json {
         out!("{}", document.to_json());

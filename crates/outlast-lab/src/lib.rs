@@ -42,6 +42,7 @@ pub mod pivot;
 pub mod plot;
 pub mod points;
 mod processors;
+pub mod power;
 pub mod progress;
 pub mod record;
 pub mod report;

@@ -11,6 +11,7 @@ use outlast_crash::explain::Explanation;
 use serde::{Deserialize, Serialize};
 
 use crate::beside::Beside;
+use crate::power::Power;
 use crate::machine::Machine;
 use crate::stats::Spread;
 
@@ -42,6 +43,9 @@ pub struct Document {
     /// Front ends and engines beside the programs that they stand for.
     #[serde(skip_serializing_if = "Beside::is_empty", default)]
     pub beside: Beside,
+    /// Programs that know nothing of this project, after a loss of power.
+    #[serde(skip_serializing_if = "Power::is_empty", default)]
+    pub power: Power,
 }
 
 impl Document {
@@ -64,6 +68,7 @@ impl Document {
             compared: Vec::new(),
             explained: Vec::new(),
             beside: Beside::default(),
+            power: Power::default(),
             commit: self.commit.clone(),
             machine: self.machine.clone(),
             outlast: self.outlast.clone(),
@@ -85,6 +90,7 @@ impl Document {
             compared: Vec::new(),
             explained: Vec::new(),
             beside: Beside::default(),
+            power: Power::default(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::beside::{self, Beside};
 use crate::crash::{self, CrashError};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::papers::{self, PAPERS};
+use crate::power::{self, Power};
 use crate::progress::{Listener, Overall, Phase, Progress};
 use crate::record::{Document, Record};
 use crate::{compare, explain, goals, html};
@@ -54,6 +55,8 @@ pub struct Findings {
     pub explained: Vec<Explanation>,
     /// Front ends beside the programs that they stand for.
     pub beside: Beside,
+    /// Programs that know nothing of this project, after a loss of power.
+    pub power: Power,
 }
 
 /// The phases of a report with the seconds that each takes on two cores.
@@ -68,7 +71,7 @@ fn phases(setup: &Setup) -> Vec<Phase> {
         .chain(works)
         .chain([(BESIDE, of_size(BESIDE_S))])
         .chain([(crash::STAGE, crashes_s)])
-        .chain([(EXPLAINED, of_size(EXPLAINED_S)), (COMPARED, of_size(COMPARED_S))])
+        .chain([(POWER, of_size(POWER_S)), (EXPLAINED, of_size(EXPLAINED_S)), (COMPARED, of_size(COMPARED_S))])
         .chain(papers)
         .collect()
 }
@@ -80,6 +83,7 @@ fn cores() -> f64 {
 
 const FLOOR: &str = "floor";
 const BESIDE: &str = "front ends";
+const POWER: &str = "any program";
 const EXPLAINED: &str = "explained crashes";
 const COMPARED: &str = "hardware schemes";
 
@@ -90,6 +94,7 @@ type Seconds = (f64, f64);
 // shares in `crash::expected_ms`: what such a run took for all crashes, dealt out by hand.
 const FLOOR_S: Seconds = (10.0, 60.0);
 const BESIDE_S: Seconds = (17.0, 25.0);
+const POWER_S: Seconds = (10.0, 10.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);
 const COMPARED_S: Seconds = (5.0, 300.0);
 /// In the order of [`PAPERS`].
@@ -132,6 +137,9 @@ pub fn measure<'l>(
     records.extend(crash::measure(setup.size, setup.seed, &mut tell)?);
     records.extend(goals::pages_summed());
     records.extend(goals::judge(&records));
+    whole.begin(POWER);
+    let power =
+        power::measure(&setup.directory, setup.seed, &mut |progress| whole.hear(progress));
     whole.begin(EXPLAINED);
     let explained = explain::for_report(setup.seed, &mut |progress| whole.hear(progress))?;
     whole.begin(COMPARED);
@@ -145,7 +153,7 @@ pub fn measure<'l>(
             papers::for_report(paper, run.as_ref(), &mut |progress| whole.hear(progress));
         records.extend(of_paper.map_err(ReportError::Paper)?);
     }
-    Ok(Findings { records, compared, explained, beside })
+    Ok(Findings { records, compared, explained, beside, power })
 }
 
 /// One workload of the setup. The quick scale takes the transactions of those apart that goals are about.

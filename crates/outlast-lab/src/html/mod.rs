@@ -14,6 +14,7 @@ mod crash;
 mod explorer;
 mod native;
 mod paper;
+mod power;
 mod story;
 mod table;
 mod terms;

@@ -1,6 +1,6 @@
 //! The report's story, chapter by chapter.
 
-use super::{Chapter, Section, beside, crash, explorer, native, paper, verdicts};
+use super::{Chapter, Section, beside, crash, explorer, native, paper, power, verdicts};
 use crate::compare;
 use crate::papers;
 use crate::record::{Document, Kind, Metric};
@@ -52,6 +52,16 @@ pub(super) fn chapters(document: &Document) -> Vec<Chapter> {
                 crash::campaigns(&own),
                 crash::planted(&own),
             ],
+        },
+        Chapter {
+            id: "programs",
+            title: "Any program",
+            about: text(
+                "The same question put to programs that know nothing of this project: each was run once, \
+                 and power failed at every point of it.",
+            ),
+            open: 1,
+            sections: vec![power::section(&document.power)],
         },
         Chapter {
             id: "papers",

@@ -24,6 +24,7 @@ pub(crate) fn made_up() -> Document {
         records: Vec::new(),
         compared: Vec::new(),
         beside: crate::beside::Beside::default(),
+        power: crate::power::Power::default(),
         explained: Vec::new(),
     };
     let records = &mut document.records;
