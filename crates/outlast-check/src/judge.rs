@@ -145,8 +145,9 @@ impl<'a> Judge<'a> {
 
     /// Judges keys that the check lists by these transactions.
     #[must_use]
-    pub fn by(self, marked: &Arc<Marked>) -> Self {
-        Self { marked: Arc::clone(marked), ..self }
+    pub fn by(mut self, marked: &Arc<Marked>) -> Self {
+        self.marked = Arc::clone(marked);
+        self
     }
 
     /// Lays `tree` out and has it checked. Twice: recovery may heal or harm. A directory that the first check leaves as
