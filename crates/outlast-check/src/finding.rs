@@ -230,7 +230,8 @@ impl Reducer<'_, '_> {
         let base = &bases[failure.state.model];
         let mut state = failure.state.clone();
         let mut wrong = failure.wrong.clone();
-        // Each lost unit comes back, with what it needs, unless the check passes then.
+        // Each lost unit comes back, with what it needs, unless the check passes then, or fails otherwise: a torn file is
+        // not to become a lost one.
         let moment = &model.moments[state.moment];
         for unit in model.pending(moment).into_iter().rev() {
             if state.kept.contains(&unit) {
@@ -239,12 +240,13 @@ impl Reducer<'_, '_> {
             let mut kept = model.with_needs(moment, &BTreeSet::from([unit]));
             kept.extend(&state.kept);
             let tree = base[state.moment].tree(model, &kept);
-            if let Some(still) = ask.verdict(&tree, moment)? {
+            let still = ask.verdict(&tree, moment)?;
+            if let Some(still) = still.filter(|still| is_same_kind(still, &wrong)) {
                 state.kept = kept;
                 wrong = still;
             }
         }
-        let (moment, earlier) = self.earliest(ask, &base[state.moment], model, &state)?;
+        let (moment, earlier) = self.earliest(ask, &base[state.moment], model, &state, &wrong)?;
         let moment = &moment;
         if let Some((kept, still)) = earlier {
             state.kept = kept;
@@ -309,6 +311,7 @@ impl Reducer<'_, '_> {
         base: &Base,
         model: &Ordered,
         state: &State,
+        wrong: &str,
     ) -> io::Result<(Moment, Option<(BTreeSet<usize>, String)>)> {
         let moment = &model.moments[state.moment];
         let since = state.moment.checked_sub(1).map_or(0, |before| model.moments[before].event);
@@ -319,8 +322,9 @@ impl Reducer<'_, '_> {
             let then = model.until(self.run, moment, event + 1);
             let kept: BTreeSet<usize> = state.kept.range(..then.units).copied().collect();
             let tree = base.tree(model, &kept);
-            if let Some(wrong) = ask.verdict(&tree, &then)? {
-                return Ok((then, Some((kept, wrong))));
+            let still = ask.verdict(&tree, &then)?;
+            if let Some(still) = still.filter(|still| is_same_kind(still, wrong)) {
+                return Ok((then, Some((kept, still))));
             }
         }
         Ok((moment.clone(), None))
@@ -559,12 +563,19 @@ fn without_repeated(findings: Vec<Finding>) -> Vec<Finding> {
         findings.into_iter().partition(|found| repeats.contains(&found.class));
     for finding in repeated {
         let again = others.iter_mut().find(|other| {
-            same_calls(other, &finding)
-                && finding.models.iter().all(|model| other.models.contains(model))
+            let known = finding.models.iter().all(|model| other.models.contains(model));
+            let by_chance = finding.class == Class::AcknowledgedTooEarly;
+            same_calls(other, &finding) && (known || by_chance)
         });
-        match again {
-            Some(other) => other.count += finding.count,
-            None => others.push(finding),
+        let Some(other) = again else {
+            others.push(finding);
+            continue;
+        };
+        other.count += finding.count;
+        for model in finding.models {
+            if !other.models.contains(&model) {
+                other.models.push(model);
+            }
         }
     }
     others
@@ -582,6 +593,12 @@ fn same_calls(one: &Finding, other: &Finding) -> bool {
 #[must_use]
 pub fn same_fault(one: &Finding, other: &Finding) -> bool {
     one.class == other.class && same_calls(one, other)
+}
+
+/// Whether two verdicts of the check are of one kind: the same words before the first colon, but for numbers.
+fn is_same_kind(one: &str, other: &str) -> bool {
+    let kind = |text: &str| without_numbers(text.split(':').next().unwrap_or_default());
+    kind(one) == kind(other)
 }
 
 /// A text with every number as `#`.

@@ -20,6 +20,7 @@ type log struct {
 
 func open(dir string, _ []string) (store, error) {
 	place := filepath.Join(dir, "wal")
+	wal.SegmentSizeBytes = 64 << 10
 	if !wal.Exist(place) {
 		w, err := wal.Create(zap.NewNop(), place, nil)
 		return &log{w, nil}, err

@@ -26,7 +26,6 @@ struct base { uint64_t number, sum; };
 static int bug, sound, dir, log_fd = -1, old_fd = -1;
 static char *map;
 static uint64_t first = 1, base, segment, end;
-
 static int is(int shape) { return bug == shape; }
 static int planted(int shape) { return bug == shape && !sound; }
 static void die(const char *text) { puts(text); exit(1); }
