@@ -161,6 +161,20 @@ impl<M: Medium> UnrecoveredPool<M> {
         Ok(info)
     }
 
+    /// Bytes of the log records that recovery would apply, without their heads, and bytes of the log of fences
+    /// whose lines it would put back. Both are 0 for a pool that was closed.
+    ///
+    /// # Errors
+    /// [`PoolError`] where a log is damaged.
+    pub fn log_used_bytes(&self) -> Result<(u64, u64), PoolError> {
+        let geometry = &self.header.geometry;
+        let log = match self.fences.newer() {
+            0 => LiveLog::read(Io::new(&self.medium), geometry)?,
+            _ => LiveLog::read(Io::new(&self.fences.view(&self.medium)), geometry)?,
+        };
+        Ok((log.bytes(), self.fences.used_bytes()))
+    }
+
     /// Damage of the log of fences by which nothing is lost: opening the pool for writing mends it.
     pub fn harmless_damage(&self) -> Findings {
         let mut findings = Findings::default();
