@@ -28,7 +28,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
+use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO};
 use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
 
 /// How long a thread waits for a lane by default: many times what the slowest disk takes for a
@@ -415,6 +415,9 @@ impl<M: Medium> RecoveredPool<M> {
                 true => LOGS_BLOCKS_BY_AGE_UP_TO,
                 // Contents that would make the seal long are flushed soon after all the same.
                 false if is_by_age && logging == Logging::Undo => 0,
+                false if logging == Logging::Redo && self.medium.is_paged() => {
+                    LOGS_PAGED_BLOCKS_UP_TO
+                }
                 false => LOGS_BLOCKS_UP_TO,
             },
             grow_limit_bytes: options.grow_limit_bytes,
