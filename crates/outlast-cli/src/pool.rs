@@ -6,12 +6,13 @@ mod check;
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use outlast::{
     CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
     CreateOptions, FilePool, OpenOptions, POOL_BYTES_MAX, PoolError, PoolInfo, RecoveredPool,
-    RepairReport, Scheme, UnrecoveredPool,
+    RepairReport, Scheme, Space, UnrecoveredPool,
 };
 use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
@@ -231,18 +232,53 @@ fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Erro
 }
 
 /// All that can be told; of a pool that is in use, what its header page says.
-fn info_of(args: &FileArgs) -> Result<PoolInfo, Box<dyn Error>> {
+fn info_of(args: &FileArgs) -> Result<(PoolInfo, Option<Space>), Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
-    let info = match UnrecoveredPool::open_file(path, &map) {
-        Ok(pool) => pool.info(),
-        Err(PoolError::Map(MapError::AlreadyOpen { .. })) => PoolInfo::peek(path),
-        Err(error) => Err(error),
+    let pool = match UnrecoveredPool::open_file(path, &map) {
+        Ok(pool) => pool,
+        Err(PoolError::Map(MapError::AlreadyOpen { .. })) => {
+            return Ok((about(path, PoolInfo::peek(path))?, None));
+        }
+        Err(error) => return about(path, Err(error)),
     };
-    about(path, info)
+    let info = about(path, pool.info())?;
+    let space = about(path, space_of(path, pool, info.live_records, &map))?;
+    Ok((info, Some(space)))
 }
 
-fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
+/// How full a pool is as recovery would leave it, beside the fill of its logs as they are.
+fn space_of(
+    path: &Path,
+    pool: UnrecoveredPool<Mapped>,
+    live_records: Option<usize>,
+    map: &MapOptions,
+) -> Result<Space, PoolError> {
+    let (log_used_bytes, fence_log_used_bytes) = pool.log_used_bytes()?;
+    let space = match live_records {
+        Some(0) => pool.read_only()?.space(),
+        _ => {
+            drop(pool);
+            RecoveredPool::open_overlaid(path, map)?.space()
+        }
+    };
+    Ok(Space { log_used_bytes, fence_log_used_bytes, ..space })
+}
+
+fn space_json(space: &Space) -> serde_json::Value {
+    json!({
+        "heap_bytes": space.heap_bytes,
+        "used_bytes": space.used_bytes,
+        "free_bytes": space.free_bytes,
+        "largest_free_bytes": space.largest_free_bytes,
+        "log_bytes": space.log_bytes,
+        "log_used_bytes": space.log_used_bytes,
+        "fence_log_bytes": space.fence_log_bytes,
+        "fence_log_used_bytes": space.fence_log_used_bytes,
+    })
+}
+
+fn info_json(info: &PoolInfo, space: Option<&Space>, checkpoint: &Beside) -> serde_json::Value {
     let geometry = info.header.geometry;
     json!({
         "version": info.header.version,
@@ -260,6 +296,7 @@ fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
         "root": info.root.map(|(at, kind)| json!({"at": at.0, "kind": format!("{kind:?}")})),
         "in_use": info.live_records.is_none(),
         "live_records": info.live_records,
+        "space": space.map(space_json),
         "checkpoint": match checkpoint {
             Ok(None) => serde_json::Value::Null,
             Ok(Some(checkpoint)) => checkpoint_json(checkpoint),
@@ -291,17 +328,42 @@ fn checkpoint_json(info: &CheckpointInfo) -> serde_json::Value {
         "generation": info.generation,
         "commits": info.commits,
         "taken_at": info.taken_at,
+        "age_seconds": age_seconds(info),
         "pool_bytes": info.pool_bytes,
         "pages": info.pages,
         "file_bytes": info.file_bytes,
     })
 }
 
+/// Seconds since a checkpoint was made, by the system's clock.
+fn age_seconds(info: &CheckpointInfo) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_secs().saturating_sub(info.taken_at)
+}
+
+/// The lines that tell how full a pool is.
+fn print_space(space: Option<&Space>) -> Result<(), OutputFailed> {
+    let Some(space) = space else {
+        outln!("used            not known: the pool is in use");
+        return Ok(());
+    };
+    let share = space.used_bytes as f64 * 100.0 / space.heap_bytes.max(1) as f64;
+    outln!("used            {} of {} bytes ({share:.1} %)", space.used_bytes, space.heap_bytes);
+    outln!("free            {} bytes", space.free_bytes);
+    outln!("largest free    {} bytes", space.largest_free_bytes);
+    outln!("log in use      {} of {} bytes", space.log_used_bytes, space.log_bytes);
+    if space.fence_log_bytes > 0 {
+        let (used, bytes) = (space.fence_log_used_bytes, space.fence_log_bytes);
+        outln!("fences in use   {used} of {bytes} bytes");
+    }
+    Ok(())
+}
+
 fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let info = info_of(args)?;
+    let (info, space) = info_of(args)?;
     let checkpoint = checkpoint_beside(&args.file, &info);
     if as_json {
-        let record = info_json(&info, &checkpoint);
+        let record = info_json(&info, space.as_ref(), &checkpoint);
         outln!("{}", crate::document("pool info", seed, vec![record]));
         return Ok(Verdict::Good);
     }
@@ -332,9 +394,13 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         Some(records) => outln!("live records    {records}"),
         None => outln!("live records    not known: the pool is in use"),
     }
+    print_space(space.as_ref())?;
     match checkpoint {
         Ok(None) => outln!("checkpoint      none"),
-        Ok(Some(checkpoint)) => outln!("checkpoint      {}", describe(&checkpoint)),
+        Ok(Some(checkpoint)) => {
+            outln!("checkpoint      {}", describe(&checkpoint));
+            outln!("checkpoint age  {} s", age_seconds(&checkpoint));
+        }
         Err(error) => outln!("checkpoint      {error}"),
     }
     Ok(Verdict::Good)

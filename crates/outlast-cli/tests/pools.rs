@@ -448,3 +448,45 @@ fn a_closed_pool_needs_nothing_of_its_log_of_fences() {
         std::fs::remove_file(&path).unwrap();
     }
 }
+
+/// `pool info` says how full a pool is, of a closed one and of one that a crash has left, and changes neither.
+#[test]
+fn info_tells_how_full_a_pool_is_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pool");
+    let running = filled(&path, 16 << 20, Scheme::Swift);
+    let space = running.space();
+    assert!(record("info", &path, 0)["space"].is_null(), "its log belongs to its user");
+    assert!(pool("info", &path).1.contains("used            not known: the pool is in use"));
+    // As a crash would leave it.
+    let crashed = directory.path().join("crashed");
+    std::fs::copy(&path, &crashed).unwrap();
+    running.checkpoint(outlast::checkpoint_path(&path)).unwrap();
+    running.close();
+    for (path, is_closed) in [(&path, true), (&crashed, false)] {
+        let before = std::fs::read(path).unwrap();
+        let told = record("info", path, 0)["space"].clone();
+        let of = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name}: {told}"));
+        assert_eq!(of("used_bytes"), space.used_bytes);
+        assert_eq!(of("free_bytes"), space.heap_bytes - space.used_bytes);
+        assert_eq!(of("largest_free_bytes"), space.largest_free_bytes);
+        assert_eq!(of("log_bytes"), space.log_bytes);
+        // Its records wait for recovery, or nothing does.
+        let used = of("log_used_bytes");
+        assert_eq!(used == 0, is_closed, "{used}");
+        assert!(used <= space.log_used_bytes && space.log_used_bytes < space.log_bytes);
+        let (status, text, _) = pool("info", path);
+        assert_eq!(status, Some(0));
+        for line in [
+            format!("used            {} of {} bytes (", space.used_bytes, space.heap_bytes),
+            format!("largest free    {} bytes\n", space.largest_free_bytes),
+            format!("log in use      {used} of {} bytes\n", space.log_bytes),
+        ] {
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        assert!(std::fs::read(path).unwrap() == before, "a byte has changed");
+    }
+    assert!(record("info", &path, 0)["checkpoint"]["age_seconds"].as_u64().is_some());
+    assert!(pool("info", &path).1.contains("checkpoint age  "));
+    assert!(!pool("info", &crashed).1.contains("checkpoint age  "));
+}

@@ -177,6 +177,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.begin_fence_log(region, first);
     }
 
+    fn fence_log_used_bytes(&self) -> u64 {
+        self.inner.fence_log_used_bytes()
+    }
+
     fn write_in_place(&self) -> Result<(), crate::MapError> {
         self.inner.write_in_place()
     }

@@ -162,6 +162,10 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.begin_fence_log(region, first);
     }
 
+    fn fence_log_used_bytes(&self) -> u64 {
+        self.inner.fence_log_used_bytes()
+    }
+
     fn write_in_place(&self) -> Result<(), crate::MapError> {
         self.inner.write_in_place()
     }

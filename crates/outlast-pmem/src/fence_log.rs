@@ -155,6 +155,11 @@ impl FenceLog {
         Ok(())
     }
 
+    /// Bytes of the entries whose lines are not known to be in place.
+    pub fn used_bytes(&self) -> u64 {
+        if self.pages.is_empty() { 0 } else { self.at }
+    }
+
     fn begin_run(&mut self) {
         (self.half, self.at) = (1 - self.half, 0);
     }
@@ -278,6 +283,8 @@ pub struct FoundFences {
     pub lines: BTreeMap<LineAddr, [u64; LINE_WORDS]>,
     /// Entries that they are of.
     pub entries: u64,
+    /// Bytes of those entries.
+    pub bytes: u64,
     /// The number of the next opening's first entry (FENCES-4).
     pub next: u64,
     /// The byte with the flipped bit, where an entry was put right (FENCES-5).
@@ -417,6 +424,7 @@ fn read_run<M: Medium>(
             return Err(at);
         }
         found.entries += 1;
+        found.bytes += bytes;
         found.next = head.number + 2;
         at = at.plus(bytes);
     }

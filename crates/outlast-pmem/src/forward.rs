@@ -58,6 +58,10 @@ macro_rules! forward {
                 (**self).begin_fence_log(region, first);
             }
 
+            fn fence_log_used_bytes(&self) -> u64 {
+                (**self).fence_log_used_bytes()
+            }
+
             fn write_in_place(&self) -> Result<(), crate::MapError> {
                 (**self).write_in_place()
             }

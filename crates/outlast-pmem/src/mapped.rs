@@ -429,6 +429,10 @@ impl Medium for Mapped {
         }
     }
 
+    fn fence_log_used_bytes(&self) -> u64 {
+        self.pages.log_used_bytes()
+    }
+
     fn write_in_place(&self) -> Result<(), MapError> {
         if let Some(error) = self.failed_map() {
             return Err(error);

@@ -160,6 +160,11 @@ pub trait Medium {
         let _ = (region, first);
     }
 
+    /// Bytes of that log whose entries recovery would put back now; 0 without one.
+    fn fence_log_used_bytes(&self) -> u64 {
+        0
+    }
+
     /// Makes all of the file durable where it lies, also what another process has stored to it, and ends a log of
     /// fences: from then on a fence writes pages. A medium without a file does nothing.
     ///

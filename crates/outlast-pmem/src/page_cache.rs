@@ -328,6 +328,10 @@ impl Medium for PageCache {
         self.pages.begin_log(FenceLog::new(region, first, self.bug));
     }
 
+    fn fence_log_used_bytes(&self) -> u64 {
+        self.pages.log_used_bytes()
+    }
+
     fn write_in_place(&self) -> Result<(), MapError> {
         let written = match self.failed.get() {
             Some(_) => Err(io::Error::from_raw_os_error(EIO)),

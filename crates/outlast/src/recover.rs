@@ -156,6 +156,11 @@ impl LiveLog {
         self.lanes.iter().map(Vec::len).sum()
     }
 
+    /// Bytes that they hold.
+    pub fn bytes(&self) -> u64 {
+        self.lanes.iter().flatten().map(|record| record.payload.len() as u64 * 8).sum()
+    }
+
     /// Rows c to f: which records are put back and which transactions replayed, each in order.
     fn decide<M: Medium>(
         &self,

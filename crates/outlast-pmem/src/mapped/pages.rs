@@ -51,6 +51,8 @@ pub(crate) struct PageNotes {
     syncs: AtomicU64,
     /// Where fences go, if they do not go to the pages themselves. Held by the leader of a round.
     log: Mutex<Option<FenceLog>>,
+    /// Bytes of that log that are in use, as of the last round.
+    log_used_bytes: AtomicU64,
 }
 
 /// What waits for the next round.
@@ -125,6 +127,7 @@ impl PageNotes {
     /// From now on fences go to the pages.
     pub fn end_log(&self) {
         *self.log() = None;
+        self.log_used_bytes.store(0, Ordering::Relaxed);
         self.state().has_log = false;
     }
 
@@ -200,7 +203,9 @@ impl PageNotes {
                 tidy(&mut noted.lines);
                 let are_known = !noted.are_many && !noted.lines.is_empty();
                 let lines = are_known.then_some(noted.lines.as_slice());
-                log.fence(lines, span, pages)
+                let fenced = log.fence(lines, span, pages);
+                self.log_used_bytes.store(log.used_bytes(), Ordering::Relaxed);
+                fenced
             }
         }
     }
@@ -213,6 +218,11 @@ impl PageNotes {
     /// How often something was written back: flushes of the device.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the log of fences that are in use.
+    pub fn log_used_bytes(&self) -> u64 {
+        self.log_used_bytes.load(Ordering::Relaxed)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -6,6 +6,7 @@
 use outlast::Abort;
 
 use super::state::State;
+use crate::commands::is;
 use crate::resp::{Parsed, Request};
 use crate::store::mem::Mem;
 use crate::store::table::FOUND_TOGETHER_MAX;
@@ -64,7 +65,9 @@ impl State {
             }
             have_one_key &= words.at(1) == key;
             if have_one_key {
-                let member = words.get(2).filter(|member| member.len() <= MEMBER_BYTES_MAX);
+                // Behind a member's score, where no option comes first.
+                let place = if is(words.at(0), "ZADD") { 3 } else { 2 };
+                let member = words.get(place).filter(|member| member.len() <= MEMBER_BYTES_MAX);
                 members.extend(member.map(|member| self.root.hasher.hash(member)));
             }
             input = &input[len..];

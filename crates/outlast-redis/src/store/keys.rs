@@ -174,7 +174,7 @@ impl Keys<'_> {
         }
     }
 
-    /// The same for fields of a hash or members of a set, if the key is of a large one.
+    /// The same for fields of a hash or members of a set, sorted or not, if the key is of a large one.
     pub fn will_find_members(
         &mut self,
         key: &[u8],
@@ -184,7 +184,7 @@ impl Keys<'_> {
         let Some(table) = self.table()? else { return Ok(()) };
         let Some(place) = table.find(self.mem, key, hash)? else { return Ok(()) };
         match place.entry.kind {
-            Kind::HashTable | Kind::SetTable => {
+            Kind::HashTable | Kind::SetTable | Kind::ZsetTree => {
                 let at = place.entry.large_at(self.mem, 0)?;
                 Table { at }.will_find(self.mem, members)
             }

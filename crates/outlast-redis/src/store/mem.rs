@@ -13,37 +13,46 @@ pub(crate) fn load_vec(mem: &mut Mem<'_>, at: PoolOffset, len: usize) -> Result<
     Ok(bytes)
 }
 
-/// Stores `new` where `old` stands, as far as they differ.
+/// Words that are stored again though they are equal, where they are few between two changes.
+const EQUAL_WORDS_STORED: usize = 2;
+
+/// Stores `new` where `old` stands, the words that differ.
 pub(crate) fn store_changed(
     mem: &mut Mem<'_>,
     at: PoolOffset,
     old: &[u8],
     new: &[u8],
 ) -> Result<(), Abort> {
-    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let (mut start, mut end) = (same, same);
-    // Equal bytes between two changes are stored again where they are few.
-    const GAP: usize = 16;
-    let common = old.len().min(new.len());
-    for index in same..common {
-        if old[index] != new[index] {
-            if index > end + GAP {
-                mem.store(at.plus(start as u64), &new[start..end])?;
-                start = index;
+    let (old_words, new_words) = (old.as_chunks::<8>().0, new.as_chunks::<8>().0);
+    // The words of a change, and of those that it is joined with.
+    let mut change: Option<(usize, usize)> = None;
+    for (word, (old, new_word)) in old_words.iter().zip(new_words).enumerate() {
+        if u64::from_ne_bytes(*old) == u64::from_ne_bytes(*new_word) {
+            continue;
+        }
+        change = match change {
+            Some((from, to)) if word <= to + EQUAL_WORDS_STORED => Some((from, word + 1)),
+            Some((from, to)) => {
+                mem.store(at.plus(from as u64 * 8), &new[from * 8..to * 8])?;
+                Some((word, word + 1))
             }
-            end = index + 1;
+            None => Some((word, word + 1)),
+        };
+    }
+    // The rest is a part of a word, or longer than what stood there.
+    let common = old_words.len().min(new_words.len()) * 8;
+    let is_rest_equal = old.len() >= new.len() && old[common..new.len()] == new[common..];
+    if let Some((from, to)) = change {
+        let is_joined = !is_rest_equal && common / 8 <= to + EQUAL_WORDS_STORED;
+        let end = if is_joined { new.len() } else { to * 8 };
+        mem.store(at.plus(from as u64 * 8), &new[from * 8..end])?;
+        if is_joined {
+            return Ok(());
         }
     }
-    if new.len() > common {
-        if common > end + GAP {
-            mem.store(at.plus(start as u64), &new[start..end])?;
-            start = common;
-        }
-        end = new.len();
-    }
-    match end > start {
-        true => mem.store(at.plus(start as u64), &new[start..end]),
-        false => Ok(()),
+    match is_rest_equal {
+        true => Ok(()),
+        false => mem.store(at.plus(common as u64), &new[common..]),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::number::{from_sortable, sortable};
 use crate::store::dict::BLOB_BYTES_MAX;
 use crate::store::entry::Kind;
 use crate::store::seq::Seq;
-use crate::store::table::{Content, Table};
+use crate::store::table::{Content, Place, Table};
 use crate::store::{Found, Keys, blob};
 
 /// Bytes of an item before its member.
@@ -29,6 +29,16 @@ pub(crate) fn parts(item: &[u8]) -> (f64, &[u8]) {
         Some((score, member)) => (from_sortable(u64::from_be_bytes(*score)), member),
         None => (0.0, item),
     }
+}
+
+/// A member as it was found, or is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'a> {
+    name: &'a [u8],
+    pub score: Option<f64>,
+    /// In the table, if there is one.
+    hash: u64,
+    place: Option<Place>,
 }
 
 enum Body {
@@ -67,24 +77,43 @@ impl Zset {
     }
 
     pub fn score(&self, keys: &mut Keys<'_>, member: &[u8]) -> Result<Option<f64>, Abort> {
+        Ok(self.member(keys, member)?.score)
+    }
+
+    /// Looks a member up.
+    pub fn member<'m>(&self, keys: &mut Keys<'_>, name: &'m [u8]) -> Result<Member<'m>, Abort> {
         match &self.body {
             Body::Blob { new, .. } => {
-                let found = blob::items(new).map(parts).find(|(_, found)| *found == member);
-                Ok(found.map(|(score, _)| score))
+                let found = blob::items(new).map(parts).find(|(_, found)| *found == name);
+                Ok(Member { name, score: found.map(|(score, _)| score), hash: 0, place: None })
             }
             Body::Tree { table, .. } => {
-                let hash = keys.root.hasher.hash(member);
-                let Some(place) = table.find(keys.mem, member, hash)? else { return Ok(None) };
+                let hash = keys.root.hasher.hash(name);
+                let place = table.find(keys.mem, name, hash)?;
+                let Some(found) = place else {
+                    return Ok(Member { name, score: None, hash, place });
+                };
                 let mut bits = [0; 8];
-                keys.mem.load(place.entry.value_at(), &mut bits)?;
-                Ok(Some(f64::from_le_bytes(bits)))
+                keys.mem.load(found.entry.value_at(), &mut bits)?;
+                Ok(Member { name, score: Some(f64::from_le_bytes(bits)), hash, place })
             }
         }
     }
 
     /// Gives a member a score.
     pub fn set(&mut self, keys: &mut Keys<'_>, member: &[u8], score: f64) -> Result<(), Abort> {
-        let old = self.score(keys, member)?;
+        let member = self.member(keys, member)?;
+        self.put(keys, member, score)
+    }
+
+    /// Gives a member a score that was looked up, and since when the set has not changed.
+    pub fn put(
+        &mut self,
+        keys: &mut Keys<'_>,
+        member: Member<'_>,
+        score: f64,
+    ) -> Result<(), Abort> {
+        let Member { name: member, score: old, hash, place } = member;
         if old.is_some_and(|old| sortable(old) == sortable(score)) {
             return Ok(());
         }
@@ -113,13 +142,9 @@ impl Zset {
             }
             Body::Tree { table, seq } => {
                 if let Some(old) = old {
-                    let index = seq.rank(keys.mem, &item(old, member), false)?;
-                    seq.remove(keys.mem, index)?;
+                    seq.remove_sorted(keys.mem, &item(old, member))?;
                 }
-                let index = seq.rank(keys.mem, &new_item, false)?;
-                seq.insert(keys.mem, index, &new_item)?;
-                let hash = keys.root.hasher.hash(member);
-                let place = table.find(keys.mem, member, hash)?;
+                seq.insert_sorted(keys.mem, &new_item)?;
                 let value = score.to_le_bytes();
                 let content = Content { kind: Kind::String, value: &value, deadline: None };
                 table.write(keys.mem, keys.root.hasher, place, member, hash, &content)?;
@@ -145,7 +170,8 @@ impl Zset {
 
     /// Takes a member out. `true` if it was there.
     pub fn remove(&mut self, keys: &mut Keys<'_>, member: &[u8]) -> Result<bool, Abort> {
-        let Some(score) = self.score(keys, member)? else { return Ok(false) };
+        let Member { score, place, .. } = self.member(keys, member)?;
+        let Some(score) = score else { return Ok(false) };
         self.is_changed = true;
         let old = item(score, member);
         match &mut self.body {
@@ -155,10 +181,8 @@ impl Zset {
                 }
             }
             Body::Tree { table, seq } => {
-                let index = seq.rank(keys.mem, &old, false)?;
-                seq.remove(keys.mem, index)?;
-                let hash = keys.root.hasher.hash(member);
-                if let Some(place) = table.find(keys.mem, member, hash)? {
+                seq.remove_sorted(keys.mem, &old)?;
+                if let Some(place) = place {
                     table.remove(keys.mem, place)?;
                     table.shrink(keys.mem)?;
                 }

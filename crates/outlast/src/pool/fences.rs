@@ -167,6 +167,11 @@ impl Fences {
         self.newer
     }
 
+    /// Bytes of the log's entries that hold such lines; 0 where no line is newer.
+    pub fn used_bytes(&self) -> u64 {
+        if self.newer > 0 { self.found.bytes } else { 0 }
+    }
+
     /// A byte of the log that had a flipped bit, and is read without.
     pub fn corrected(&self) -> Option<PoolOffset> {
         self.found.corrected

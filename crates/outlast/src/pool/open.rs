@@ -28,7 +28,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
+use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO};
 use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
 
 /// How long a thread waits for a lane by default: many times what the slowest disk takes for a
@@ -159,6 +159,20 @@ impl<M: Medium> UnrecoveredPool<M> {
         };
         info.live_records = info.live_records.map(|records| records + self.fences.newer());
         Ok(info)
+    }
+
+    /// Bytes of the log records that recovery would apply, without their heads, and bytes of the log of fences
+    /// whose lines it would put back. Both are 0 for a pool that was closed.
+    ///
+    /// # Errors
+    /// [`PoolError`] where a log is damaged.
+    pub fn log_used_bytes(&self) -> Result<(u64, u64), PoolError> {
+        let geometry = &self.header.geometry;
+        let log = match self.fences.newer() {
+            0 => LiveLog::read(Io::new(&self.medium), geometry)?,
+            _ => LiveLog::read(Io::new(&self.fences.view(&self.medium)), geometry)?,
+        };
+        Ok((log.bytes(), self.fences.used_bytes()))
     }
 
     /// Damage of the log of fences by which nothing is lost: opening the pool for writing mends it.
@@ -401,6 +415,9 @@ impl<M: Medium> RecoveredPool<M> {
                 true => LOGS_BLOCKS_BY_AGE_UP_TO,
                 // Contents that would make the seal long are flushed soon after all the same.
                 false if is_by_age && logging == Logging::Undo => 0,
+                false if logging == Logging::Redo && self.medium.is_paged() => {
+                    LOGS_PAGED_BLOCKS_UP_TO
+                }
                 false => LOGS_BLOCKS_UP_TO,
             },
             grow_limit_bytes: options.grow_limit_bytes,

@@ -23,6 +23,9 @@ use crate::writeback::{self, Reach};
 /// place at once and flushed before the record, which costs a fence and saves the copy.
 pub(crate) const LOGS_BLOCKS_UP_TO: u64 = 256;
 
+/// The same under redo where a fence waits for a device: that takes longer than the copy of some pages.
+pub(crate) const LOGS_PAGED_BLOCKS_UP_TO: u64 = 16 << 10;
+
 /// The same where data stays in the log until the cache has written it back by itself: what is
 /// flushed for the commit, the cache has not.
 pub(crate) const LOGS_BLOCKS_BY_AGE_UP_TO: u64 = 2048;

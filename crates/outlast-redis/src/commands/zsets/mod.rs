@@ -85,7 +85,8 @@ fn add(ctx: &mut Ctx<'_>, first: usize, how: &Add) -> Done {
     let (mut new, mut changed, mut last) = (0, 0, None);
     for (number, score) in scores.into_iter().enumerate() {
         let member = ctx.args.at(first + number * 2 + 1);
-        let old = zset.score(&mut ctx.keys, member)?;
+        let member = zset.member(&mut ctx.keys, member)?;
+        let old = member.score;
         let score = match old {
             Some(old) if how.incr => old + score,
             _ => score,
@@ -103,7 +104,7 @@ fn add(ctx: &mut Ctx<'_>, first: usize, how: &Add) -> Done {
         }
         new += i64::from(old.is_none());
         changed += i64::from(old.is_some_and(|old| old != score));
-        zset.set(&mut ctx.keys, member, score)?;
+        zset.put(&mut ctx.keys, member, score)?;
         last = Some(score);
     }
     zset.save(&mut ctx.keys, key)?;

@@ -1,0 +1,553 @@
+//! Sequences: the items of a large list, or of a large sorted set in the order of their scores.
+//!
+//! A B+tree whose inner nodes count what is below each child, so that an item is found by its
+//! index. Those of a sorted set also keep eight bytes of its order between their children: the items
+//! of a sorted sequence begin with eight such bytes and are compared as bytes.
+//!
+//! ```text
+//! header  0 root, 8 items, 16 levels above the leaves, 24 sorted (1) or not
+//! node    512 bytes: 0 children or items (2 bytes), 2 bytes used (2), 8 what it holds
+//! leaf    items as in a small value; one of more than 160 bytes is FE, length (4), offset (8)
+//! inner   for each child: its offset, its items, its order's bound (8 bytes each)
+//! ```
+//!
+//! * **SEQ-1** No item before a child begins with more than its bound, none of the child with less.
+//! * **SEQ-2** Only the root may be empty.
+//!
+//! An insertion or a removal goes down once and remembers its way. Where no node is divided or emptied, each inner node
+//! of the way is read by single words and gets one word stored: its child's count.
+
+use std::cmp::Ordering;
+
+use outlast::{Abort, BlockKind, PoolOffset};
+
+use crate::store::mem::{Mem, damaged};
+use node::{
+    CHILDREN_MAX, Child, Leaf, bound_of, child_count, compare, free_stored, load_bound, load_child,
+    load_children, new_inner, resolve, show_stored, store_children, store_items, sum, to_stored,
+};
+
+mod node;
+#[cfg(test)]
+mod tests;
+
+/// A leaf with less is joined to the next one, if that has not much.
+const LEAN_BYTES: usize = 128;
+const JOINED_BYTES_MAX: usize = 256;
+/// Children that a node keeps, or leaves to its new neighbour, where items come at that end only.
+const LEFT_AT_END: usize = 2;
+const LEVELS_MAX: usize = 16;
+
+/// A sequence by its header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seq {
+    pub at: PoolOffset,
+}
+
+/// What the header says.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    root: PoolOffset,
+    len: u64,
+    levels: usize,
+    is_sorted: bool,
+}
+
+/// An inner node on the way to a leaf, and the child through which that goes.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    node: PoolOffset,
+    number: usize,
+    /// Items of that child.
+    items: u64,
+    is_last: bool,
+}
+
+/// The inner nodes on the way from the root to a leaf.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    steps: [Step; LEVELS_MAX],
+    len: usize,
+}
+
+/// Where an item is, or is to be put.
+struct Spot {
+    way: Way,
+    leaf: Leaf,
+    /// In the leaf.
+    index: usize,
+}
+
+impl Way {
+    fn new() -> Self {
+        let none = Step { node: PoolOffset(0), number: 0, items: 0, is_last: true };
+        Self { steps: [none; LEVELS_MAX], len: 0 }
+    }
+
+    /// Notes a step, and returns the child.
+    fn go(
+        &mut self,
+        mem: &mut Mem<'_>,
+        node: PoolOffset,
+        number: usize,
+        count: usize,
+    ) -> Result<Child, Abort> {
+        let child = load_child(mem, node, number)?;
+        let step = Step { node, number, items: child.items, is_last: number + 1 == count };
+        self.steps[self.len] = step;
+        self.len += 1;
+        Ok(child)
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps[..self.len]
+    }
+}
+
+impl Spot {
+    /// Whether nothing of the sequence comes before it.
+    fn is_first(&self) -> bool {
+        self.index == 0 && self.way.steps().iter().all(|step| step.number == 0)
+    }
+
+    /// Whether nothing of the sequence comes behind it.
+    fn is_end(&self) -> bool {
+        self.index >= self.leaf.items && self.way.steps().iter().all(|step| step.is_last)
+    }
+}
+
+impl Header {
+    fn load(mem: &mut Mem<'_>, at: PoolOffset) -> Result<Self, Abort> {
+        let mut bytes = [0; 32];
+        mem.load(at, &mut bytes)?;
+        let word = |index: usize| bytes.as_chunks::<8>().0[index];
+        let [root, len, levels, sorted] = [0, 1, 2, 3].map(|index| u64::from_le_bytes(word(index)));
+        match usize::try_from(levels) {
+            Ok(levels) if levels <= LEVELS_MAX => {
+                Ok(Self { root: PoolOffset(root), len, levels, is_sorted: sorted != 0 })
+            }
+            _ => Err(damaged(at, "a sequence of impossible height")),
+        }
+    }
+
+    /// The way to the place before the item of an index: the end of a leaf rather than the start of the next, unless
+    /// `is_item` asks for the item itself.
+    fn find_index(&self, mem: &mut Mem<'_>, index: u64, is_item: bool) -> Result<Spot, Abort> {
+        let (mut node, mut index, mut way) = (self.root, index, Way::new());
+        // Within the children that are gone through already.
+        let mut len = self.len;
+        for _ in 0..self.levels {
+            let count = child_count(mem, node)?;
+            let child = if index == 0 {
+                way.go(mem, node, 0, count)?
+            } else if index + 1 >= len {
+                let child = way.go(mem, node, count - 1, count)?;
+                index = index.saturating_sub(len.saturating_sub(child.items));
+                child
+            } else {
+                let mut number = 0;
+                loop {
+                    let items = load_child(mem, node, number)?.items;
+                    if index < items + u64::from(!is_item) || number + 1 == count {
+                        break;
+                    }
+                    (index, number) = (index - items, number + 1);
+                }
+                way.go(mem, node, number, count)?
+            };
+            (node, len) = (child.at, child.items);
+        }
+        Ok(Spot { way, leaf: Leaf::load(mem, node)?, index: index as usize })
+    }
+
+    /// Sorted: the way to the place behind all items that are less than this one, or also those equal to it.
+    fn find(&self, mem: &mut Mem<'_>, wanted: &[u8], or_equal: bool) -> Result<Spot, Abort> {
+        let is_before = |order: Ordering| order.is_lt() || or_equal && order.is_eq();
+        let (mut node, mut way) = (self.root, Way::new());
+        let bound = bound_of(wanted);
+        for level in (0..self.levels).rev() {
+            let count = child_count(mem, node)?;
+            // The last child that begins with something before the wanted item.
+            let (mut low, mut high) = (1, count);
+            while low < high {
+                let middle = (low + high) / 2;
+                let begins_before = match load_bound(mem, node, middle)?.cmp(&bound) {
+                    Ordering::Less => true,
+                    Ordering::Greater => false,
+                    Ordering::Equal => {
+                        let child = load_child(mem, node, middle)?;
+                        is_before(compare_first(mem, child.at, level, wanted)?)
+                    }
+                };
+                if begins_before { low = middle + 1 } else { high = middle }
+            }
+            node = way.go(mem, node, low - 1, count)?.at;
+        }
+        let leaf = Leaf::load(mem, node)?;
+        let (mut at, mut index) = (0, 0);
+        while index < leaf.items {
+            let stored = leaf.stored(at);
+            if !is_before(compare(mem, stored, wanted)?) {
+                break;
+            }
+            (at, index) = (at + stored.len(), index + 1);
+        }
+        Ok(Spot { way, leaf, index })
+    }
+}
+
+impl Seq {
+    pub fn create(mem: &mut Mem<'_>, is_sorted: bool) -> Result<Self, Abort> {
+        let root = Leaf::create(mem, 0, &[])?;
+        Self::of(mem, Header { root, len: 0, levels: 0, is_sorted })
+    }
+
+    fn of(mem: &mut Mem<'_>, header: Header) -> Result<Self, Abort> {
+        let Header { root, len, levels, is_sorted } = header;
+        let at = mem.alloc(32, BlockKind::General)?;
+        let words = [root.0, len, levels as u64, u64::from(is_sorted)];
+        for (index, word) in words.into_iter().enumerate() {
+            mem.store_u64(at.plus(index as u64 * 8), word)?;
+        }
+        Ok(Self { at })
+    }
+
+    pub fn len(self, mem: &mut Mem<'_>) -> Result<u64, Abort> {
+        mem.load_u64(self.at.plus(8))
+    }
+
+    fn set_len(self, mem: &mut Mem<'_>, len: u64) -> Result<(), Abort> {
+        mem.store_u64(self.at.plus(8), len)
+    }
+
+    fn set_root(self, mem: &mut Mem<'_>, root: PoolOffset, levels: usize) -> Result<(), Abort> {
+        mem.store_u64(self.at, root.0)?;
+        mem.store_u64(self.at.plus(16), levels as u64)
+    }
+
+    /// Puts an item before the one of that index.
+    pub fn insert(self, mem: &mut Mem<'_>, index: u64, item: &[u8]) -> Result<(), Abort> {
+        let header = Header::load(mem, self.at)?;
+        if header.is_sorted {
+            return self.insert_sorted(mem, item);
+        }
+        let spot = header.find_index(mem, index, false)?;
+        self.insert_at(mem, &header, spot, item)
+    }
+
+    /// Puts an item where its order has it.
+    pub fn insert_sorted(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
+        let header = Header::load(mem, self.at)?;
+        let spot = header.find(mem, item, false)?;
+        self.insert_at(mem, &header, spot, item)
+    }
+
+    /// Puts an item at the end.
+    pub fn push(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
+        let len = self.len(mem)?;
+        self.insert(mem, len, item)
+    }
+
+    fn insert_at(
+        self,
+        mem: &mut Mem<'_>,
+        header: &Header,
+        spot: Spot,
+        item: &[u8],
+    ) -> Result<(), Abort> {
+        let (is_first, is_last) = (spot.is_first(), spot.is_end());
+        let Spot { way, mut leaf, index } = spot;
+        let stored = to_stored(mem, item)?;
+        let place = leaf.place(index);
+        let mut new = match leaf.insert(mem, place, &stored)? {
+            true => None,
+            false => {
+                // What is put at the end, or at the beginning, leaves a full leaf behind.
+                let half = match (is_last, index) {
+                    (true, _) => leaf.used() - stored.len(),
+                    (false, 0) => stored.len(),
+                    _ => leaf.used() / 2,
+                };
+                let (at, items, first) = leaf.divide(mem, half)?;
+                // A sequence that is not sorted has no bounds.
+                let bound = if header.is_sorted { bound_of(&first) } else { 0 };
+                Some(Child { at, items: items as u64, bound })
+            }
+        };
+        for step in way.steps().iter().rev() {
+            new = match new {
+                None => {
+                    store_items(mem, step.node, step.number, step.items + 1)?;
+                    None
+                }
+                Some(right) => insert_child(mem, step, right, is_first, is_last)?,
+            };
+        }
+        self.set_len(mem, header.len + 1)?;
+        if let Some(right) = new {
+            let items = header.len + 1 - right.items;
+            let left = Child { at: header.root, items, bound: 0 };
+            let root = new_inner(mem, &[left, right])?;
+            self.set_root(mem, root, header.levels + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Takes an item out.
+    pub fn remove(self, mem: &mut Mem<'_>, index: u64) -> Result<Vec<u8>, Abort> {
+        let header = Header::load(mem, self.at)?;
+        if index >= header.len {
+            return Err(damaged(self.at, "a sequence without the item that it should have"));
+        }
+        let spot = header.find_index(mem, index, true)?;
+        self.remove_at(mem, &header, spot)
+    }
+
+    /// Takes an item out of the order.
+    pub fn remove_sorted(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
+        let header = Header::load(mem, self.at)?;
+        let mut spot = header.find(mem, item, true)?;
+        let lacks = || damaged(self.at, "a sorted sequence without an item that it should have");
+        spot.index = spot.index.checked_sub(1).ok_or_else(lacks)?;
+        let found = spot.leaf.stored(spot.leaf.place(spot.index));
+        if !compare(mem, found, item)?.is_eq() {
+            return Err(lacks());
+        }
+        self.remove_at(mem, &header, spot).map(drop)
+    }
+
+    fn remove_at(self, mem: &mut Mem<'_>, header: &Header, spot: Spot) -> Result<Vec<u8>, Abort> {
+        let Spot { way, mut leaf, index } = spot;
+        let stored = leaf.remove(mem, index)?;
+        // The child below has no items left; a leaf below is lean.
+        let (mut is_empty, mut is_lean) = (leaf.items == 0, leaf.used() < LEAN_BYTES);
+        for step in way.steps().iter().rev() {
+            let items = step.items.saturating_sub(1);
+            if !is_empty && !is_lean {
+                store_items(mem, step.node, step.number, items)?;
+                continue;
+            }
+            let old = load_children(mem, step.node)?;
+            let mut children = old.clone();
+            children[step.number].items = items;
+            if is_empty {
+                // SEQ-2.
+                mem.free(children.remove(step.number).at)?;
+            } else {
+                join_leaves(mem, &mut children, step.number)?;
+            }
+            (is_empty, is_lean) = (children.is_empty(), false);
+            if !is_empty {
+                store_children(mem, step.node, &old, &children)?;
+            }
+        }
+        self.set_len(mem, header.len.saturating_sub(1))?;
+        let (mut root, mut levels) = (header.root, header.levels);
+        while levels > 0 && child_count(mem, root)? == 1 {
+            let only = load_child(mem, root, 0)?;
+            mem.free(root)?;
+            (root, levels) = (only.at, levels - 1);
+        }
+        if levels != header.levels {
+            self.set_root(mem, root, levels)?;
+        }
+        let item = resolve(mem, &stored)?;
+        free_stored(mem, &stored)?;
+        Ok(item)
+    }
+
+    /// An item.
+    pub fn get(self, mem: &mut Mem<'_>, index: u64) -> Result<Option<Vec<u8>>, Abort> {
+        let mut found = None;
+        self.scan(mem, index, 1, &mut |item| {
+            found = Some(item.to_vec());
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Shows `count` items from an index on, until `show` has seen enough.
+    pub fn scan(
+        self,
+        mem: &mut Mem<'_>,
+        from: u64,
+        count: u64,
+        show: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Abort> {
+        let header = Header::load(mem, self.at)?;
+        let end = from.saturating_add(count).min(header.len);
+        if from < end {
+            scan_below(mem, header.root, header.levels, from, end, show)?;
+        }
+        Ok(())
+    }
+
+    /// Sorted: how many items are less than this one, or also those equal to it.
+    pub fn rank(self, mem: &mut Mem<'_>, wanted: &[u8], or_equal: bool) -> Result<u64, Abort> {
+        let header = Header::load(mem, self.at)?;
+        let Spot { way, index, .. } = header.find(mem, wanted, or_equal)?;
+        let mut before = index as u64;
+        for step in way.steps() {
+            before += sum(&load_children(mem, step.node)?[..step.number]);
+        }
+        Ok(before)
+    }
+
+    /// Removes up to `count` items from the front. `true` when none is left.
+    pub fn drain(self, mem: &mut Mem<'_>, count: u64) -> Result<bool, Abort> {
+        let count = self.len(mem)?.min(count);
+        for _ in 0..count {
+            self.remove(mem, 0)?;
+        }
+        Ok(self.len(mem)? == 0)
+    }
+
+    /// Cuts the first `count` items off, fewer than there are: they are the sequence that is returned.
+    pub fn cut_front(self, mem: &mut Mem<'_>, count: u64) -> Result<Self, Abort> {
+        let header = Header::load(mem, self.at)?;
+        let Header { root, len, levels, is_sorted } = header;
+        if count >= len {
+            return Err(damaged(self.at, "a sequence shorter than it should be"));
+        }
+        let front = match cut_below(mem, root, levels, count)? {
+            Some(front) => front,
+            None => return Self::create(mem, is_sorted),
+        };
+        self.set_len(mem, len - count)?;
+        Self::of(mem, Header { root: front.at, len: front.items, levels, is_sorted })
+    }
+
+    /// Frees a sequence without items.
+    pub fn free_empty(self, mem: &mut Mem<'_>) -> Result<(), Abort> {
+        let root = Header::load(mem, self.at)?.root;
+        mem.free(root)?;
+        mem.free(self.at)
+    }
+}
+
+/// How the first item below a node compares to another.
+fn compare_first(
+    mem: &mut Mem<'_>,
+    mut node: PoolOffset,
+    levels: usize,
+    wanted: &[u8],
+) -> Result<Ordering, Abort> {
+    for _ in 0..levels {
+        node = load_child(mem, node, 0)?.at;
+    }
+    let leaf = Leaf::load(mem, node)?;
+    compare(mem, leaf.stored(0), wanted)
+}
+
+/// Puts the new right neighbour of a step's child into its node, below which there is an item more. Returns the right
+/// neighbour of that node, if it was divided.
+fn insert_child(
+    mem: &mut Mem<'_>,
+    step: &Step,
+    right: Child,
+    is_first: bool,
+    is_last: bool,
+) -> Result<Option<Child>, Abort> {
+    let Step { node, number, items, .. } = *step;
+    let old = load_children(mem, node)?;
+    let mut children = old.clone();
+    children[number].items = (items + 1).saturating_sub(right.items);
+    children.insert(number + 1, right);
+    if children.len() <= CHILDREN_MAX {
+        store_children(mem, node, &old, &children)?;
+        return Ok(None);
+    }
+    let cut = match () {
+        () if is_last => children.len() - LEFT_AT_END,
+        () if is_first => LEFT_AT_END,
+        () => children.len() / 2,
+    };
+    let right = children.split_off(cut);
+    store_children(mem, node, &old, &children)?;
+    let at = new_inner(mem, &right)?;
+    Ok(Some(Child { at, items: sum(&right), bound: right[0].bound }))
+}
+
+/// Takes the first `count` items, fewer than there are, out of a node: they become a node of the same
+/// level.
+fn cut_below(
+    mem: &mut Mem<'_>,
+    node: PoolOffset,
+    levels: usize,
+    count: u64,
+) -> Result<Option<Child>, Abort> {
+    if count == 0 {
+        return Ok(None);
+    }
+    if levels == 0 {
+        let mut leaf = Leaf::load(mem, node)?;
+        let front = leaf.remove_front(mem, count as usize)?;
+        let at = Leaf::create(mem, count as usize, &front)?;
+        return Ok(Some(Child { at, items: count, bound: 0 }));
+    }
+    let old = load_children(mem, node)?;
+    let (mut number, mut left) = (0, count);
+    while left >= old[number].items && number + 1 < old.len() {
+        left -= old[number].items;
+        number += 1;
+    }
+    let mut front = old[..number].to_vec();
+    let mut rest = old[number..].to_vec();
+    if let Some(part) = cut_below(mem, rest[0].at, levels - 1, left)? {
+        rest[0].items = rest[0].items.saturating_sub(left);
+        front.push(Child { bound: rest[0].bound, ..part });
+    }
+    store_children(mem, node, &old, &rest)?;
+    let at = new_inner(mem, &front)?;
+    Ok(Some(Child { at, items: count, bound: 0 }))
+}
+
+/// Joins a lean leaf with its right neighbour.
+fn join_leaves(mem: &mut Mem<'_>, children: &mut Vec<Child>, number: usize) -> Result<(), Abort> {
+    let Some(next) = children.get(number + 1).copied() else { return Ok(()) };
+    let mut leaf = Leaf::load(mem, children[number].at)?;
+    let right = Leaf::load(mem, next.at)?;
+    if right.used() > JOINED_BYTES_MAX || leaf.used() >= LEAN_BYTES {
+        return Ok(());
+    }
+    leaf.append(mem, &right)?;
+    mem.free(next.at)?;
+    children[number].items += next.items;
+    children.remove(number + 1);
+    Ok(())
+}
+
+/// Shows items from one index to another; `false` when `show` has seen enough.
+fn scan_below(
+    mem: &mut Mem<'_>,
+    node: PoolOffset,
+    levels: usize,
+    from: u64,
+    end: u64,
+    show: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<bool, Abort> {
+    if levels == 0 {
+        let leaf = Leaf::load(mem, node)?;
+        let mut at = leaf.place(from as usize);
+        for _ in from..end.min(leaf.items as u64) {
+            let stored = leaf.stored(at);
+            at += stored.len();
+            if !show_stored(mem, stored, show)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    let mut first = 0;
+    for child in load_children(mem, node)? {
+        let last = first + child.items;
+        if last > from && first < end {
+            let (from, end) = (from.saturating_sub(first), end.min(last) - first);
+            if !scan_below(mem, child.at, levels - 1, from, end, show)? {
+                return Ok(false);
+            }
+        }
+        first = last;
+    }
+    Ok(true)
+}
