@@ -11,6 +11,6 @@ mod reply;
 mod request;
 
 pub use args::{Args, OwnedArgs};
-pub use reply::Reply;
 pub(crate) use reply::push_decimal;
+pub use reply::{ErrorCode, Reply};
 pub(crate) use request::{Limits, Parsed, Request};

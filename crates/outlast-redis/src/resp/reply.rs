@@ -9,6 +9,21 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// The client has asked for version 3.
     pub is_resp3: bool,
+    /// Errors among the replies, each with its place in `bytes`, that are not counted yet.
+    pub(crate) errors: Vec<(usize, ErrorCode)>,
+}
+
+/// The first word of an error, by which `INFO errorstats` counts it.
+pub type ErrorCode = Box<str>;
+
+/// An error whose first word is longer counts as `ERR`.
+const CODE_BYTES_MAX: usize = 30;
+
+fn code_of(text: &str) -> ErrorCode {
+    match text.split_once(' ') {
+        Some((code, _)) if code.len() <= CODE_BYTES_MAX => code.into(),
+        _ => "ERR".into(),
+    }
 }
 
 impl Reply {
@@ -34,8 +49,29 @@ impl Reply {
         self.line(b'+', text.as_bytes());
     }
 
+    /// Takes replies back: all from byte `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+        while self.errors.last().is_some_and(|(at, _)| *at >= len) {
+            self.errors.pop();
+        }
+    }
+
+    /// Puts other replies behind these.
+    pub fn append(&mut self, other: Self) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.errors.extend(other.errors.into_iter().map(|(at, code)| (from + at, code)));
+    }
+
+    /// The codes of errors since the last call.
+    pub fn take_errors(&mut self) -> impl Iterator<Item = ErrorCode> {
+        std::mem::take(&mut self.errors).into_iter().map(|(_, code)| code)
+    }
+
     /// An error: its code and a sentence.
     pub fn error(&mut self, text: &str) {
+        self.errors.push((self.bytes.len(), code_of(text)));
         let clean: Vec<u8> =
             text.bytes().map(|b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }).collect();
         self.line(b'-', &clean);

@@ -301,7 +301,7 @@ impl Scripts {
             return Err(Abort::cancelled(Ended { limit_ms: limit.as_millis() as u64 }));
         }
         if let Some(text) = failure {
-            out.bytes.truncate(before);
+            out.truncate(before);
             out.error(&text);
         }
         if machine.lua.used_memory() > MEMORY_BYTES_KEPT {

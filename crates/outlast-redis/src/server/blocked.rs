@@ -62,7 +62,7 @@ impl State {
             let before = self.client(slot).map_or(0, |client| client.reply.bytes.len());
             let outcome = self.run_or_free(lane, |state, tx| {
                 if let Some(client) = state.client(slot) {
-                    client.reply.bytes.truncate(before);
+                    client.reply.truncate(before);
                 }
                 state.try_wish(tx, slot, &blocked, &key.1)
             });
@@ -71,7 +71,7 @@ impl State {
                 Err(abort) if is_fatal(&abort) => return Err(abort),
                 Err(abort) => {
                     if let Some(client) = self.client(slot) {
-                        client.reply.bytes.truncate(before);
+                        client.reply.truncate(before);
                         client.reply.error(&refusal(&abort));
                     }
                     true
@@ -118,7 +118,7 @@ impl State {
             // The key is of another type now, and may become what is wanted; but a list that cannot
             // take what the client moves is the client's mistake.
             Err(Fail::Reply(text)) => {
-                ctx.out.bytes.truncate(before);
+                ctx.out.truncate(before);
                 let is_mistake = match &blocked.wish {
                     Wish::Move { .. } => {
                         let found = ctx.keys.find(key)?;

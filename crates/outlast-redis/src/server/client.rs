@@ -138,6 +138,8 @@ pub(super) struct Client {
     pub has_ended: bool,
     pub reply: Reply,
     pub sent: usize,
+    /// Bytes of `reply` that speak of durable things; the rest waits for the round's sync.
+    pub acknowledged: usize,
     /// It is told when there is room to write.
     pub watches_writing: bool,
     /// Nothing more is read, and it is closed when its replies are written.
@@ -177,6 +179,7 @@ impl Client {
             has_ended: false,
             reply: Reply::default(),
             sent: 0,
+            acknowledged: 0,
             watches_writing: false,
             is_closing: false,
             is_touched: false,

@@ -44,9 +44,25 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
     } else if is(sub, "GETKEYS") && args.len() > 2 {
         let found = commands::find(args.at(2));
         let words = args.from(2);
-        let Some(row) = found.filter(|row| row.takes(words.len())) else {
+        let Some(row) = found else {
             return out.error("ERR Invalid command specified");
         };
+        if row.keys.0 == 0 && counted_at(row).is_none() && streams_from(row).is_none() {
+            return out.error("ERR The command has no key arguments");
+        }
+        if !row.takes(words.len()) {
+            return out.error("ERR Invalid number of arguments specified for command");
+        }
+        if let Some(from) = streams_from(row) {
+            let streams = (from..words.len()).find(|at| is(words.at(*at), "STREAMS"));
+            let first = streams.map_or(words.len(), |at| at + 1);
+            let keys: Vec<&[u8]> =
+                (first..first + (words.len() - first) / 2).map(|at| words.at(at)).collect();
+            return match keys.is_empty() {
+                true => out.error("ERR Invalid arguments specified for command"),
+                false => out.bulks(&keys),
+            };
+        }
         let (first, last, step) = match counted_at(row) {
             Some(at) => {
                 let count = words.at(at);
@@ -65,9 +81,6 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
             }
             None => row.keys,
         };
-        if first == 0 {
-            return out.error("ERR The command has no key arguments");
-        }
         let last = if last < 0 { words.len() as i32 + last } else { last };
         let places = (first..=last).step_by(step.max(1) as usize);
         let mut keys: Vec<&[u8]> = places.map(|at| words.at(at as usize)).collect();
@@ -86,6 +99,15 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         out.bulks(&keys);
     } else {
         out.error("ERR there are COMMAND COUNT, LIST, INFO, DOCS and GETKEYS");
+    }
+}
+
+/// The word from which on `STREAMS` is looked for, in whose rest the first half are keys.
+fn streams_from(row: &Command) -> Option<usize> {
+    match row.name {
+        "xread" => Some(1),
+        "xreadgroup" => Some(4),
+        _ => None,
     }
 }
 

@@ -1,8 +1,11 @@
 //! Groups: commands of a round that one transaction runs.
 
+use std::sync::Arc;
+
 use outlast::{Abort, Lane, Mapped, Runner};
 
 use super::client::{Client, Touched};
+use super::failed::Reader;
 use super::state::State;
 use crate::commands::{self, Command, Ctx, Fail, Run, SessionRun};
 use crate::resp::{Args, Parsed};
@@ -208,7 +211,6 @@ impl State {
                         client.multi = None;
                     }
                     client.consume();
-                    self.counts.errors += 1;
                     self.list(slot);
                 }
                 Ok(())
@@ -217,11 +219,15 @@ impl State {
     }
 
     /// A transaction, durable once the round is synced.
-    fn run_together<R>(
+    pub fn run_together<R>(
         &mut self,
         lane: &mut PoolLane<'_>,
         mut body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
+        let pool = Arc::clone(&self.pool);
+        if let Some(mut reader) = Reader::of(&pool) {
+            return body(self, &mut reader);
+        }
         match self.is_paged {
             true => lane.run_later(|tx| body(self, tx)),
             false => lane.run(|tx| body(self, tx)),
@@ -304,7 +310,7 @@ impl State {
             };
             self.forget_wait(&mut client);
             client.is_touched = false;
-            client.reply.bytes.truncate(touched.reply_len);
+            client.reply.truncate(touched.reply_len);
             client.start = touched.start;
             client.requests = touched.requests;
             client.answers = touched.answers;
@@ -501,7 +507,7 @@ pub(crate) fn run_data(
     match done {
         Ok(()) => Ok(()),
         Err(Fail::Reply(text)) => {
-            ctx.out.bytes.truncate(before);
+            ctx.out.truncate(before);
             ctx.out.error(&text);
             Ok(())
         }
@@ -552,6 +558,7 @@ pub(super) fn refusal(abort: &Abort) -> String {
         Abort::Cancelled(reason) if let Some(ended) = reason.downcast_ref::<Ended>() => {
             ended.to_string()
         }
+        Abort::Medium(failure) => format!("MISCONF Nothing can be made durable: {failure}"),
         other => format!("ERR {other}"),
     }
 }

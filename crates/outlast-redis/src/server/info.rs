@@ -21,6 +21,9 @@ struct Line {
     metric: Option<&'static str>,
 }
 
+/// The name of a line that only makes its section's head appear.
+const HEAD_ONLY: &str = "";
+
 /// Looking at the pool's space reads all bitmaps: it is done so often at most.
 const SPACE_EVERY: Duration = Duration::from_secs(1);
 
@@ -61,6 +64,7 @@ impl State {
 
     fn lines(&mut self, tx: &mut Mem<'_>) -> Result<Vec<Line>, Abort> {
         let (space, checkpoint_age) = (self.look_at_space(), self.checkpoint_age());
+        (0..self.clients.len()).for_each(|slot| self.count_errors(slot));
         let mut lines = Vec::new();
         let mut add = |section, name: &str, value: String, metric| {
             lines.push(Line { section, name: name.to_owned(), value, metric });
@@ -99,6 +103,9 @@ impl State {
             ("pool_free_bytes", space.free_bytes),
             ("pool_largest_free_bytes", space.largest_free_bytes),
             ("pool_log_bytes", space.log_bytes),
+            ("pool_log_used_bytes", space.log_used_bytes),
+            ("pool_fence_log_bytes", space.fence_log_bytes),
+            ("pool_fence_log_used_bytes", space.fence_log_used_bytes),
         ] {
             add("Memory", name, bytes.to_string(), Some("gauge"));
         }
@@ -120,6 +127,8 @@ impl State {
         if let Some(age) = checkpoint_age {
             add("Persistence", "checkpoint_age_seconds", age.to_string(), Some("gauge"));
         }
+        let written = if self.has_failed { "err" } else { "ok" };
+        add("Persistence", "aof_last_write_status", text(written), None);
         let failed = self.saving.has_failed.load(Ordering::Acquire);
         let status = if failed { "err" } else { "ok" };
         add("Persistence", "rdb_last_bgsave_status", text(status), None);
@@ -152,6 +161,10 @@ impl State {
         add("Stats", "pubsub_patterns", self.channels.patterns.len().to_string(), Some("gauge"));
         add("Replication", "role", text("master"), None);
         add("Replication", "connected_slaves", text("0"), None);
+        add("Errorstats", HEAD_ONLY, text(""), None);
+        for (code, count) in &counts.error_codes {
+            add("Errorstats", &format!("errorstat_{code}"), format!("count={count}"), None);
+        }
         for database in 0..DATABASES {
             let mut keys = Keys {
                 mem: &mut *tx,
@@ -176,8 +189,9 @@ impl State {
             || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
         let mut text = String::new();
         let mut section = "";
+        let is_wanted = |section: &str| is_all || wanted.contains(&section.to_lowercase());
         for line in self.lines(tx)? {
-            if !is_all && !wanted.contains(&line.section.to_lowercase()) {
+            if !is_wanted(line.section) {
                 continue;
             }
             if line.section != section {
@@ -187,7 +201,9 @@ impl State {
                 section = line.section;
                 let _ = write!(text, "# {section}\r\n");
             }
-            let _ = write!(text, "{}:{}\r\n", line.name, line.value);
+            if line.name != HEAD_ONLY {
+                let _ = write!(text, "{}:{}\r\n", line.name, line.value);
+            }
         }
         Ok(text)
     }

@@ -144,6 +144,7 @@ impl State {
     }
 
     fn flush(&mut self, slot: usize) {
+        self.count_errors(slot);
         let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
         client.is_listed = false;
         let was_held_back = Self::is_held_back(client);
@@ -168,6 +169,7 @@ impl State {
             client.reply.bytes.shrink_to(SMALL_REPLY_BYTES);
             client.sent = 0;
         }
+        client.acknowledged = client.reply.bytes.len();
         // A client that has closed its end gets no answers to commands that are not whole.
         let is_over = client.has_ended
             && !was_held_back

@@ -14,6 +14,7 @@ mod client;
 mod clients;
 mod config;
 mod describe;
+mod failed;
 mod group;
 mod info;
 mod io;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::{Events, Poll, Token, Waker};
-use outlast::{FilePool, Runner};
+use outlast::{Abort, FilePool, Runner};
 
 pub use options::{Options, ServeError};
 
@@ -170,7 +171,12 @@ impl Server {
             self.state.run_all(&mut lane)?;
             self.state.tick(&mut lane)?;
             // Replies leave behind the sync of all that they speak of.
-            lane.sync()?;
+            if !self.state.has_failed {
+                match lane.sync() {
+                    Err(abort @ Abort::Medium(_)) => self.state.withdraw_round(&abort),
+                    synced => synced?,
+                }
+            }
             self.state.flush_replies();
             let ran = self.state.counts.commands.saturating_sub(commands);
             self.state.latency.record(began.elapsed(), ran);

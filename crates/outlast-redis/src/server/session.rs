@@ -34,7 +34,7 @@ impl State {
             Own::Http => {
                 let request = std::mem::take(&mut client.input);
                 client.start = 0;
-                let answer = lane.run(|tx| self.metrics(tx, &request))?;
+                let answer = self.run_together(lane, |state, tx| state.metrics(tx, &request))?;
                 if let Some(client) = self.client(slot) {
                     client.reply.bytes.extend_from_slice(answer.as_bytes());
                     client.is_closing = true;
@@ -69,13 +69,11 @@ impl State {
                 }
                 client.reply.error(&what);
                 client.consume();
-                self.counts.errors += 1;
                 self.answered(slot, before);
             }
             Own::Broken(what) => {
                 client.reply.error(&format!("ERR {what}"));
                 client.is_closing = true;
-                self.counts.errors += 1;
                 self.list(slot);
             }
             Own::Queued(command) => {
@@ -99,14 +97,21 @@ impl State {
     ) -> Result<(), Abort> {
         if matches!(run, SessionRun::Save) {
             // Not within a transaction: the copy is of one moment.
-            lane.sync()?;
-            self.save(slot, args.view());
+            match lane.sync() {
+                Err(abort) if !is_fatal(&abort) => {
+                    self.say(slot, |out| out.error(&refusal(&abort)));
+                }
+                synced => {
+                    synced?;
+                    self.save(slot, args.view());
+                }
+            }
             return Ok(());
         }
         let outcome = self.run_or_free(lane, |state, tx| {
             state.changes.forget();
             if let Some(client) = state.client(slot) {
-                client.reply.bytes.truncate(before);
+                client.reply.truncate(before);
             }
             state.session(tx, slot, run, args.view(), true)
         });
@@ -116,7 +121,7 @@ impl State {
             Err(abort) => {
                 self.changes.forget();
                 if let Some(client) = self.client(slot) {
-                    client.reply.bytes.truncate(before);
+                    client.reply.truncate(before);
                     client.reply.error(&refusal(&abort));
                 }
                 Ok(())
@@ -134,12 +139,20 @@ impl State {
         // A watched key whose deadline has passed has changed.
         let watching = client.watching.clone();
         if !watching.is_empty() {
-            self.run_or_free(lane, |state, tx| {
+            let looked = self.run_or_free(lane, |state, tx| {
                 for (database, key) in &watching {
                     state.keys(tx, *database).find(key)?;
                 }
                 Ok(())
-            })?;
+            });
+            match looked {
+                Err(abort) if !is_fatal(&abort) => {
+                    self.stop_watching(slot);
+                    self.say(slot, |out| out.error(&refusal(&abort)));
+                    return Ok(());
+                }
+                looked => looked?,
+            }
             self.mark_all_watchers();
         }
         let Some(client) = self.client(slot) else { return Ok(()) };
@@ -158,7 +171,7 @@ impl State {
         let outcome = self.run_or_free(lane, |state, tx| {
             state.changes.forget();
             if let Some(client) = state.client(slot) {
-                client.reply.bytes.truncate(before);
+                client.reply.truncate(before);
             }
             state.exec_in(tx, slot, &multi)
         });
@@ -168,7 +181,7 @@ impl State {
             Err(abort) => {
                 self.changes.forget();
                 if let Some(client) = self.client(slot) {
-                    client.reply.bytes.truncate(before);
+                    client.reply.truncate(before);
                     client.reply.error(&refusal(&abort));
                 }
             }
@@ -269,7 +282,7 @@ impl State {
             SessionRun::Script => {
                 let mut reply = Reply::default();
                 self.scripts.script(args, &mut reply);
-                self.say(slot, |out| out.bytes.extend_from_slice(&reply.bytes));
+                self.say(slot, |out| out.append(reply));
             }
             SessionRun::Subscribe => self.subscribe(slot, args),
             SessionRun::Unsubscribe => self.unsubscribe(slot, args),
@@ -607,7 +620,7 @@ impl State {
                 _ => reply.null_array(),
             },
             Err(Fail::Reply(text)) => {
-                reply.bytes.truncate(before);
+                reply.truncate(before);
                 reply.error(&text);
             }
             Err(Fail::Abort(abort)) => failure = Some(abort),

@@ -1,6 +1,6 @@
 //! All that the server knows beside the pool.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use super::options::Options;
 use super::pause::Pause;
 use super::pubsub::Channels;
 use crate::random::Random;
-use crate::resp::Limits;
+use crate::resp::{ErrorCode, Limits};
 use crate::script::Scripts;
 use crate::store::{Changes, Root};
 
@@ -35,6 +35,8 @@ pub(super) struct Counts {
     pub written_bytes: u64,
     pub groups: u64,
     pub errors: u64,
+    /// The errors by their first words.
+    pub error_codes: BTreeMap<ErrorCode, u64>,
     pub expired: u64,
     pub hits: u64,
     pub misses: u64,
@@ -102,6 +104,8 @@ pub(super) struct State {
     /// Clients of the running group.
     pub touched: Vec<Touched>,
     pub is_asked_to_end: bool,
+    /// A write to the pool's file has failed: the pool is read only.
+    pub has_failed: bool,
     pub may_have_garbage: bool,
     /// A step of freeing has failed.
     pub has_garbage_left: bool,
@@ -111,6 +115,9 @@ pub(super) struct State {
     pub expiry_database: usize,
     pub last_tick: Instant,
 }
+
+/// Codes of errors that are counted one by one; scripts make their own.
+const ERROR_CODES_MAX: usize = 128;
 
 /// Bytes that one read takes at most.
 const SCRATCH_BYTES: usize = 64 << 10;
@@ -156,6 +163,7 @@ impl State {
             ended: None,
             touched: Vec::new(),
             is_asked_to_end: false,
+            has_failed: false,
             may_have_garbage: true,
             has_garbage_left: false,
             expires_actively: true,
@@ -222,12 +230,26 @@ impl State {
         self.changes.watched = keys.cloned().collect();
     }
 
+    /// Counts the errors of a client's replies, which are not taken back any more.
+    pub fn count_errors(&mut self, slot: usize) {
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
+        for code in client.reply.take_errors() {
+            self.counts.errors += 1;
+            let codes = &mut self.counts.error_codes;
+            if let Some(count) = codes.get_mut(&code) {
+                *count += 1;
+            } else if codes.len() < ERROR_CODES_MAX {
+                codes.insert(code, 1);
+            }
+        }
+    }
+
     /// An answer was put behind `before` bytes of others: whether it stays.
     pub fn answered(&mut self, slot: usize, before: usize) {
         if let Some(client) = self.client(slot) {
             match client.answers {
                 Answers::On => {}
-                Answers::Off | Answers::Skipping => client.reply.bytes.truncate(before),
+                Answers::Off | Answers::Skipping => client.reply.truncate(before),
                 Answers::Skip => {}
             }
             client.answers = match client.answers {

@@ -380,7 +380,8 @@ fn figures_of_the_pool_follow_its_contents() {
     let before = figure(&mut client, "used_memory");
     let free = figure(&mut client, "pool_free_bytes");
     assert!(figure(&mut client, "pool_largest_free_bytes") <= free);
-    assert!(figure(&mut client, "pool_log_bytes") > 0);
+    let log_bytes = figure(&mut client, "pool_log_bytes");
+    assert!(log_bytes > 0 && figure(&mut client, "pool_log_used_bytes") < log_bytes);
     let value = "x".repeat(4 << 20);
     client.send_words(&[b"SET", b"k", value.as_bytes()]).unwrap();
     client.answer().unwrap();
@@ -388,5 +389,80 @@ fn figures_of_the_pool_follow_its_contents() {
     let after = figure(&mut client, "used_memory");
     assert!(after >= before + (4 << 20), "{before} {after}");
     assert!(figure(&mut client, "pool_free_bytes") + (4 << 20) <= free);
+    assert!(figure(&mut client, "pool_log_used_bytes") > 0, "records of the last commits");
     assert!(figure(&mut client, "command_latency_us_max") > 0);
+}
+
+/// `INFO errorstats` counts errors by their first word as redis-server does, those of commands of data, of `EXEC` and
+/// of scripts as well, each once however its group was committed.
+#[test]
+fn errors_are_counted_by_their_codes() {
+    let server = Served::new();
+    let mut client = server.client();
+    let stats = |client: &mut crate::client::Client| {
+        let Answer::Bulk(text) = client.ask("INFO errorstats") else { panic!("a text") };
+        text
+    };
+    assert_eq!(stats(&mut client), "# Errorstats\r\n");
+    client.gets("SET s x", ok());
+    for command in ["LPUSH s x", "LPUSH s", "NO such command", "XADD s * a b"] {
+        assert!(matches!(client.ask(command), Answer::Error(_)), "{command}");
+    }
+    let scripts = [
+        "return redis.error_reply('MY_ERR custom')",
+        "return {err='nothing'}",
+        "return redis.call('LPUSH', 's', 'x')",
+        "return redis.pcall('LPUSH', 's', 'x')",
+    ];
+    for script in scripts {
+        let answer = client.ask_words(&[b"EVAL", script.as_bytes(), b"0"]);
+        assert!(matches!(answer, Answer::Error(_)), "{script}");
+    }
+    client.gets("MULTI", ok());
+    client.gets("INCR s", Answer::Text("QUEUED".to_owned()));
+    client.gets("GET s", Answer::Text("QUEUED".to_owned()));
+    client.ask("EXEC");
+    let wanted = "# Errorstats\r\nerrorstat_ERR:count=4\r\nerrorstat_MY_ERR:count=1\r\n\
+                  errorstat_WRONGTYPE:count=4\r\n";
+    assert_eq!(stats(&mut client), wanted);
+    let Answer::Bulk(text) = client.ask("INFO stats") else { panic!("a text") };
+    assert!(text.contains("total_error_replies:9\r\n"), "{text}");
+    client.gets("CONFIG RESETSTAT", ok());
+    assert_eq!(stats(&mut client), "# Errorstats\r\n");
+}
+
+/// New blocks of nodes are part of a round's record: a round that divides nodes has one sync.
+#[test]
+fn a_round_that_makes_new_blocks_has_one_sync() {
+    let folder = folder();
+    let path = folder.path().join("pool");
+    let map = outlast::MapOptions { domain: Some(outlast::Domain::Page), ..Default::default() };
+    let pool = outlast_redis::create_pool(&path, 64 << 20, &Default::default(), &map).unwrap();
+    let pool = std::sync::Arc::new(pool);
+    let socket = folder.path().join("socket");
+    let options =
+        Options { unix: Some(socket.clone()), addresses: Vec::new(), ..Options::default() };
+    let mut server = Server::bind(std::sync::Arc::clone(&pool), options).unwrap();
+    let stopper = server.stopper();
+    let thread = std::thread::spawn(move || server.run());
+    let mut client = Client::connect(&socket).unwrap();
+    let value = "x".repeat(150);
+    let mut rounds = |count: usize| {
+        let before = pool.medium().syncs();
+        for _ in 0..count {
+            // Each of three fills a leaf.
+            let bytes = format!("LPUSH list {value}\r\n").repeat(30);
+            client.send_bytes(bytes.as_bytes()).unwrap();
+            for _ in 0..30 {
+                assert!(matches!(client.answer().unwrap(), Answer::Int(_)));
+            }
+        }
+        pool.medium().syncs() - before
+    };
+    rounds(3);
+    let syncs = rounds(50);
+    // A few for chunks of the heap, and for what reads a request in two.
+    assert!(syncs < 75, "{syncs} syncs for 50 rounds");
+    stopper.stop();
+    thread.join().unwrap().unwrap();
 }
