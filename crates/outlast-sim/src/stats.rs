@@ -63,3 +63,27 @@ pub struct Traffic {
     /// Flushes that found nothing to write back.
     pub flushes_clean: u64,
 }
+
+impl AddAssign for HierarchyStats {
+    fn add_assign(&mut self, other: Self) {
+        self.l1 += other.l1;
+        self.l2 += other.l2;
+        self.llc += other.llc;
+        if let Some(other) = other.buffer {
+            *self.buffer.get_or_insert_default() += other;
+        }
+        self.traffic += other.traffic;
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.memory_reads += other.memory_reads;
+        self.memory_evictions += other.memory_evictions;
+        self.memory_flushes += other.memory_flushes;
+        self.memory_unasked += other.memory_unasked;
+        self.memory_streams += other.memory_streams;
+        self.transfers += other.transfers;
+        self.flushes_clean += other.flushes_clean;
+    }
+}

@@ -112,36 +112,118 @@ impl Clusters {
         likelihood - parameters / 2.0 * all.ln()
     }
 
-    /// Of each group the interval nearest to its centre, and the group's share of all instructions; in
-    /// the order of the trace. Where there may be more windows than groups, large groups are divided
-    /// along the trace into parts with a window each: what is in the caches changes with time, and
-    /// vectors do not tell.
+    /// Windows: intervals, each with the share of all instructions that it stands for, in the order of the
+    /// trace. Groups are parts at first. The part in which costs differ most, weighted by its
+    /// instructions, is divided in two where that leaves the least difference, until there are `most`
+    /// parts or costs differ nowhere. Of each part the window is the interval that costs most nearly as
+    /// much as the part's mean.
     pub fn windows(&self, intervals: &[Interval], most: usize) -> Vec<(usize, f64)> {
         let all: u64 = intervals.iter().map(|interval| interval.instructions).sum();
-        // The last interval is shorter: it stands for a group only where it is alone.
-        let full = intervals.iter().map(|interval| interval.instructions).max().unwrap_or(0);
-        let more = most.saturating_sub(self.centres.len());
-        let mut windows = Vec::new();
-        for (number, centre) in self.centres.iter().enumerate() {
-            let key = |it: &usize| {
-                let is_short = intervals[*it].instructions < full / 2;
-                (is_short, squared_distance(centre, &intervals[*it].vector))
+        let own = |group| (0..intervals.len()).filter(|it| self.of[*it] == group).collect();
+        let parts = (0..self.centres.len()).map(|group| Part::new(own(group), intervals));
+        let mut parts: Vec<Part> = parts.filter(|part| !part.members.is_empty()).collect();
+        while parts.len() < most {
+            let widest = (0..parts.len()).max_by(|a, b| {
+                let (a, b) = (&parts[*a].moments, &parts[*b].moments);
+                a.spread().total_cmp(&b.spread())
+            });
+            let Some((low, high)) = widest.and_then(|widest| parts[widest].divided(intervals))
+            else {
+                break;
             };
-            let own: Vec<usize> =
-                (0..intervals.len()).filter(|it| self.of[*it] == number).collect();
-            let parts = (1 + more * own.len() / intervals.len()).min(own.len());
-            for part in 0..parts {
-                let own = &own[own.len() * part / parts..own.len() * (part + 1) / parts];
-                let nearest = own.iter().min_by(|a, b| {
-                    let (a, b) = (key(a), key(b));
-                    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-                });
-                let count: u64 = own.iter().map(|it| intervals[*it].instructions).sum();
-                windows.extend(nearest.map(|nearest| (*nearest, count as f64 / all as f64)));
-            }
+            parts.swap_remove(widest.unwrap_or_default());
+            parts.extend([low, high]);
         }
+        let window = |part: &Part| {
+            (part.window(intervals), part.moments.instructions / (all as f64).max(1.0))
+        };
+        let mut windows: Vec<(usize, f64)> = parts.iter().map(window).collect();
         windows.sort_unstable_by_key(|window| window.0);
         windows
+    }
+}
+
+/// Intervals for which one window stands.
+struct Part {
+    /// In the order of their costs.
+    members: Vec<usize>,
+    moments: Moments,
+}
+
+/// Sums over intervals, weighted by their instructions.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Moments {
+    instructions: f64,
+    costs: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn of(interval: &Interval) -> Self {
+        let (weight, cost) = (interval.instructions as f64, interval.cost);
+        Self { instructions: weight, costs: weight * cost, squares: weight * cost * cost }
+    }
+
+    fn plus(self, other: Self, sign: f64) -> Self {
+        Self {
+            instructions: self.instructions + sign * other.instructions,
+            costs: self.costs + sign * other.costs,
+            squares: self.squares + sign * other.squares,
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        self.costs / self.instructions.max(1.0)
+    }
+
+    /// The sum of squared differences from the mean.
+    fn spread(&self) -> f64 {
+        (self.squares - self.costs * self.mean()).max(0.0)
+    }
+
+    /// Whether all costs are the same, but for rounding.
+    fn is_even(&self) -> bool {
+        self.spread() <= 1e-9 * self.squares
+    }
+}
+
+impl Part {
+    fn new(mut members: Vec<usize>, intervals: &[Interval]) -> Self {
+        members.sort_by(|a, b| intervals[*a].cost.total_cmp(&intervals[*b].cost));
+        let add = |sum: Moments, it: &usize| sum.plus(Moments::of(&intervals[*it]), 1.0);
+        let moments = members.iter().fold(Moments::default(), add);
+        Self { members, moments }
+    }
+
+    /// The two parts with the least spread; none where all cost the same.
+    fn divided(&self, intervals: &[Interval]) -> Option<(Self, Self)> {
+        if self.moments.is_even() {
+            return None;
+        }
+        let mut low = Moments::default();
+        let spread = |end: usize| {
+            low = low.plus(Moments::of(&intervals[self.members[end - 1]]), 1.0);
+            (end, low.spread() + self.moments.plus(low, -1.0).spread())
+        };
+        let spreads = (1..self.members.len()).map(spread);
+        let (end, _) = spreads.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (low, high) = self.members.split_at(end);
+        Some((Self::new(low.to_vec(), intervals), Self::new(high.to_vec(), intervals)))
+    }
+
+    /// The last interval of a trace is shorter: it stands for others only where none is whole.
+    fn window(&self, intervals: &[Interval]) -> usize {
+        let full = intervals.iter().map(|interval| interval.instructions).max().unwrap_or(0);
+        let mean = self.moments.mean();
+        let key = |it: &usize| {
+            let Interval { instructions, cost, .. } = intervals[*it];
+            (instructions < full / 2, (cost - mean).abs())
+        };
+        let nearest = self.members.iter().min_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        nearest.copied().unwrap_or(0)
     }
 }
 
@@ -158,7 +240,7 @@ mod tests {
                 let exact = if axis == *phase { 0.5 } else { 0.0 };
                 *value = exact + 0.004 * (random.random::<f64>() - 0.5);
             }
-            Interval { begins_at: 100 * number as u64, instructions: 100, vector }
+            Interval { begins_at: 100 * number as u64, instructions: 100, vector, cost: 1.0 }
         };
         phases.iter().enumerate().map(interval).collect()
     }
@@ -182,15 +264,31 @@ mod tests {
     fn one_phase_is_one_window_and_fewer_intervals_than_groups_are_enough() {
         let intervals = phases(&[4; 30]);
         assert_eq!(cluster(&intervals, 10, 1).windows(&intervals, 1).len(), 1);
-        // Its parts along the trace have a window each.
-        let parts = cluster(&intervals, 10, 1).windows(&intervals, 5);
-        assert_eq!(parts.len(), 5);
-        assert!(
-            parts.iter().enumerate().all(|(n, (at, of))| at / 6 == n && (of - 0.2).abs() < 1e-9)
-        );
+        // Whatever costs the same needs no other window.
+        assert_eq!(cluster(&intervals, 10, 1).windows(&intervals, 5).len(), 1);
         let intervals = phases(&[1, 2]);
         let windows = cluster(&intervals, 10, 1).windows(&intervals, 2);
         assert!(!windows.is_empty() && windows.len() <= 2);
+    }
+
+    #[test]
+    fn a_group_is_divided_by_what_its_intervals_cost() {
+        let mut intervals = phases(&[4; 30]);
+        for (number, interval) in intervals.iter_mut().enumerate() {
+            interval.cost = [1.0, 9.0, 1.2][number % 3];
+        }
+        intervals[17].cost = 60.0;
+        let clusters = cluster(&intervals, 5, 1);
+        let windows = clusters.windows(&intervals, 4);
+        let exact: f64 = intervals.iter().map(|interval| interval.cost).sum::<f64>() / 30.0;
+        let costs = windows.iter().map(|(at, weight)| weight * intervals[*at].cost);
+        assert!((costs.sum::<f64>() / exact - 1.0).abs() < 1e-9, "{windows:?} for {exact}");
+        assert_eq!(windows.len(), 4);
+        assert!(windows.contains(&(17, 1.0 / 30.0)), "{windows:?}");
+        // With fewer windows the small difference goes first.
+        let windows = clusters.windows(&intervals, 3);
+        let near = windows.iter().find(|(at, _)| intervals[*at].cost < 2.0).unwrap();
+        assert!((near.1 - 19.0 / 30.0).abs() < 1e-9, "{windows:?}");
     }
 
     #[test]

@@ -3,16 +3,20 @@
 //!
 //! A trace is cut into intervals of equal length. Each has a vector: for every basic block the
 //! instructions that it ran there. `vectors` projects them at random to few dimensions, `clusters`
-//! groups them by k-means and chooses the number of groups by BIC. Of each group the interval nearest
-//! to its centre is a window, which stands for the group's share of all instructions.
+//! groups them by k-means and chooses the number of groups by BIC. Blocks do not tell which intervals
+//! miss: `costs` passes the trace through a machine's caches without time, and groups are divided by
+//! what their intervals may cost. Of each part one interval is a window, which stands for the part's
+//! share of all instructions.
 //!
 //! [`Points`] is the file that names the windows and their weights; `outlast sim --trace` runs them.
 
 mod clusters;
+mod costs;
 mod vectors;
 
 use std::path::{Path, PathBuf};
 
+use outlast_sim::timed::MachineConfig;
 use outlast_trace::{Part, Program, cut_parts, write_whole};
 use serde::{Deserialize, Serialize};
 
@@ -71,16 +75,33 @@ pub fn are_points(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-/// Chooses windows of a trace, writes the trace of each beside `out`, and last that file.
+/// The machine for which windows are chosen, unless another one is named: PiCL's.
+pub const MACHINE: &str = "picl";
+
+/// Chooses windows of a trace for [`MACHINE`]; see [`choose_for`].
 ///
 /// # Errors
-/// When the trace cannot be read or is shorter than an interval, or a file cannot be written.
+/// As there.
 pub fn choose(
     program: &Program,
     choice: &Choice,
     out: &Path,
 ) -> Result<Points, Box<dyn std::error::Error>> {
-    let intervals = vectors(program, choice.interval, choice.seed)?;
+    choose_for(&MachineConfig::named(MACHINE)?, program, choice, out)
+}
+
+/// Chooses windows of a trace, writes the trace of each beside `out`, and last that file. The machine
+/// says what intervals may cost; the windows may be run on others, too.
+///
+/// # Errors
+/// When the trace cannot be read or is shorter than an interval, or a file cannot be written.
+pub fn choose_for(
+    machine: &MachineConfig,
+    program: &Program,
+    choice: &Choice,
+    out: &Path,
+) -> Result<Points, Box<dyn std::error::Error>> {
+    let mut intervals = vectors(program, choice.interval, choice.seed)?;
     let instructions: u64 = intervals.iter().map(|interval| interval.instructions).sum();
     if instructions < choice.interval {
         let why = format!(
@@ -88,7 +109,9 @@ pub fn choose(
         );
         return Err(why.into());
     }
-    let clusters = cluster(&intervals, choice.windows_max, choice.seed);
+    costs::cost(&mut intervals, program.path(), machine, choice.seed)?;
+    // The other half is for differences of cost.
+    let clusters = cluster(&intervals, choice.windows_max.div_ceil(2), choice.seed);
     let stem = out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let windows: Vec<Window> = clusters
         .windows(&intervals, choice.windows_max)

@@ -21,6 +21,8 @@ pub struct Interval {
     pub instructions: u64,
     /// Where they ran: each block's share of the instructions, projected.
     pub vector: Vector,
+    /// Cycles that an instruction may take.
+    pub cost: f64,
 }
 
 /// Intervals of a trace, each of `instructions` instructions of all threads, up to the end of a
@@ -58,7 +60,7 @@ pub fn vectors(
                 *sum += share * axis;
             }
         }
-        intervals.push(Interval { begins_at, instructions: passed - begins_at, vector });
+        intervals.push(Interval { begins_at, instructions: passed - begins_at, vector, cost: 0.0 });
     };
     in_order(program, |_, step| {
         let Step::Instructions(block, from, to) = step else { return };

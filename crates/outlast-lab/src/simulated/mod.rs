@@ -20,11 +20,11 @@ pub use programs::{
     Measured, crash_records, measure, memory_energy, records as scheme_records, speed_record,
 };
 pub(crate) use programs::{Timed, of_plan, sources, time};
-pub(crate) use real::busy_threads;
 pub use real::{
     RealProgram, RealPrograms, ReplayedMemory, replay as replay_program,
     replay_together as replay_programs,
 };
+pub(crate) use real::{busy_threads, plain_machine};
 use records::core_records;
 pub use records::table;
 use requests::export;

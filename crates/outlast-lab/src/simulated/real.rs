@@ -186,17 +186,7 @@ pub fn replay_together(
     machine: &MachineConfig,
     seed: u64,
 ) -> Result<Vec<ReplayedMemory>, Box<dyn std::error::Error>> {
-    let work = Work::Programs(paths.to_vec());
-    let real = RealPrograms::open(paths, false)?;
-    let prepared = MachineScheme::plain().prepare(
-        &work.for_schemes(true, Some(&real))?,
-        &Default::default(),
-        None,
-    )?;
-    let sources = real.sources();
-    let machine = &with_cores(machine, sources.len() as u16);
-    let setup = Setup { seed, base: real.base(), ..Setup::default() };
-    let mut system = prepared.machine(machine, setup, sources)?;
+    let (real, mut system) = plain(paths, machine, seed)?;
     system.run_to_end()?;
     let instructions = system.take_stats().instructions();
     let of = |of: &RealProgram| {
@@ -204,4 +194,29 @@ pub fn replay_together(
         Ok(ReplayedMemory { wrong, pages, instructions })
     };
     real.programs.iter().map(of).collect()
+}
+
+/// A machine without a scheme that is about to run a trace of a real program.
+pub(crate) fn plain_machine(
+    trace: &Path,
+    machine: &MachineConfig,
+    seed: u64,
+) -> Result<Box<dyn Machine>, Box<dyn std::error::Error>> {
+    Ok(plain(&[trace.to_owned()], machine, seed)?.1)
+}
+
+fn plain(
+    paths: &[PathBuf],
+    machine: &MachineConfig,
+    seed: u64,
+) -> Result<(RealPrograms, Box<dyn Machine>), Box<dyn std::error::Error>> {
+    let work = Work::Programs(paths.to_vec());
+    let real = RealPrograms::open(paths, false)?;
+    let of_schemes = work.for_schemes(true, Some(&real))?;
+    let prepared = MachineScheme::plain().prepare(&of_schemes, &Default::default(), None)?;
+    let sources = real.sources();
+    let machine = &with_cores(machine, sources.len() as u16);
+    let setup = Setup { seed, base: real.base(), ..Setup::default() };
+    let system = prepared.machine(machine, setup, sources)?;
+    Ok((real, system))
 }

@@ -9,7 +9,7 @@ use outlast_trace::Program;
 use serde_json::{Value, json};
 
 use super::{MACHINE, Scale, Suite};
-use crate::points::{Choice, choose};
+use crate::points::{Choice, choose_for};
 use crate::progress::{Listener, Progress};
 use crate::record::{Metric, Record};
 use crate::simulated::{Simulation, Work, run_listening};
@@ -17,7 +17,7 @@ use crate::simulated::{Simulation, Work, run_listening};
 /// Intervals into which a trace is divided.
 const INTERVALS: u64 = 100;
 /// The most windows of a trace.
-const WINDOWS_MAX: usize = 30;
+const WINDOWS_MAX: usize = 20;
 
 /// The most by which the weighted CPI of windows may differ from the whole run's.
 pub const ERROR_MAX: f64 = 0.05;
@@ -99,7 +99,7 @@ pub fn windows_of(
     let place = tempfile::tempdir()?;
     let out = place.path().join("windows.points");
     let choice = Choice { interval, windows_max: WINDOWS_MAX, warm_up: interval, seed: 1 };
-    let points = choose(&program, &choice, &out)?;
+    let points = choose_for(&MachineConfig::named(MACHINE)?, &program, &choice, &out)?;
     let mut run = |work: Work| {
         let simulation = Simulation {
             machine: MachineConfig::named(MACHINE)?,

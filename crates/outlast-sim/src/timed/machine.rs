@@ -8,6 +8,7 @@ use super::{
     system::{Ended, RunError, System},
     time::Cycle,
     timeline::Timeline,
+    warm::Warmed,
 };
 use crate::cache::LineBytes;
 use outlast_trace::LineAddr;
@@ -25,7 +26,7 @@ pub trait Machine {
     ///
     /// # Errors
     /// As there.
-    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<(), RunError>;
+    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<Warmed, RunError>;
 
     /// As [`System::passed`].
     fn passed(&self) -> u64;
@@ -72,7 +73,7 @@ impl<S: Scheme> Machine for System<S> {
         System::run(self, instructions)
     }
 
-    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<(), RunError> {
+    fn warm(&mut self, until: u64, leaves_dirty: bool) -> Result<Warmed, RunError> {
         System::warm(self, until, leaves_dirty)
     }
 

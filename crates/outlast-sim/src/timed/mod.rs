@@ -72,3 +72,4 @@ pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;
 pub use timeline::Timeline;
 pub use trace::TraceSource;
+pub use warm::Warmed;

@@ -132,12 +132,12 @@ impl Core {
         self.front().passed()
     }
 
-    /// The predictor sees a branch.
-    pub(super) fn learn_branch(&mut self, pc: u64, taken: bool) {
+    /// The predictor sees a branch. Returns whether it was right.
+    pub(super) fn learn_branch(&mut self, pc: u64, taken: bool) -> bool {
         match self {
             Core::InOrder(core) => core.predictor.predict(pc, taken),
             Core::OutOfOrder(core) => core.predictor.predict(pc, taken),
-        };
+        }
     }
 
     fn front_mut(&mut self) -> &mut Front {
