@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::bounds::{self, Bounds};
+use crate::bounds::{self, Bounds, Strays};
 use crate::files::quoted;
 use crate::judges::history::History;
 use crate::sys;
@@ -73,6 +73,7 @@ pub struct Judge<'a> {
     /// The directory as the command knows it, within the farm.
     dir: PathBuf,
     server: Option<Server>,
+    strays: Strays,
 }
 
 struct Server {
@@ -138,7 +139,8 @@ impl<'a> Judge<'a> {
         } else {
             farm.path().join("state")
         };
-        Ok(Self { checker, time, farm, dir, server: None })
+        bounds::begins(farm.path());
+        Ok(Self { checker, time, farm, dir, server: None, strays: Strays::default() })
     }
 
     /// Lays `tree` out and has it checked. Twice: recovery may heal or harm.
@@ -234,7 +236,7 @@ impl<'a> Judge<'a> {
         shell
     }
 
-    fn run(&self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
+    fn run(&mut self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
         let mut output = tempfile::tempfile_in(scratch())?;
         let mut shell = self.command(command);
         shell.env("OUTLAST_ISSUED", issued.to_string()).env("OUTLAST_ACKED", acked.to_string());
@@ -259,6 +261,7 @@ impl<'a> Judge<'a> {
         };
         sys::kill_group(child.id() as i32);
         child.wait()?;
+        self.strays.end(self.farm.path());
         let status = match status {
             Ok(status) => status,
             Err(wrong) => return Ok(Outcome::Bad(wrong)),

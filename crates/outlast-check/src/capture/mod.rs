@@ -140,6 +140,8 @@ struct Tracer<'a> {
     inside: Option<Tid>,
     waiting: VecDeque<(Tid, Entry)>,
     foreign: bool,
+    /// Whether the program has ended.
+    over: bool,
     /// Syncs and writes so far.
     calls: (usize, usize),
 }
@@ -192,6 +194,7 @@ fn trace(options: &Options) -> Result<Run, CaptureError> {
         inside: None,
         waiting: VecDeque::new(),
         foreign: false,
+        over: false,
         calls: (0, 0),
     };
     let over = Deadline::start(leader, options.time);
@@ -292,6 +295,10 @@ impl Tracer<'_> {
         sys::resume(leader, false, 0);
         let mut ended = Ended::Status(0);
         while let Some((tid, stop)) = sys::next_stop(true)? {
+            // A process whose first stop comes after the program's end is none of those ended then.
+            if self.over && !matches!(stop, Stop::Exited(_) | Stop::Killed(_)) {
+                sys::kill(process_of(tid));
+            }
             match stop {
                 Stop::Filtered(Trap::Foreign) => {
                     self.foreign = true;
@@ -341,6 +348,7 @@ impl Tracer<'_> {
 
     /// The program has ended: what it left running would change the directory while it is judged.
     fn end_others(&mut self) {
+        self.over = true;
         let mut others: Vec<Tid> = self.threads.values().map(|thread| thread.process).collect();
         others.sort_unstable();
         others.dedup();
