@@ -2,11 +2,12 @@
 //! processes live.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sys;
@@ -75,35 +76,98 @@ fn used(folder: &Path) -> u64 {
     entries.flatten().map(|entry| of(entry.path())).sum()
 }
 
-/// Folders of judges that are gone: a process that still runs there has left its group.
+/// Folders of judges at work, and of those that are done.
+static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static GONE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn locked(folders: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    folders.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes the folder of a judge that begins.
+pub fn begins(folder: &Path) {
+    locked(&LIVE).push(folder.to_owned());
+}
 
 /// Notes the folder of a judge that is done.
 pub fn is_gone(folder: &Path) {
-    GONE.lock().unwrap_or_else(PoisonError::into_inner).push(folder.to_owned());
+    locked(&LIVE).retain(|known| known != folder);
+    locked(&GONE).push(folder.to_owned());
 }
 
-/// Ends processes that checks have left running, and removes what they wrote since. They are known by
-/// their environment, which names the folder.
-pub fn end_strays() {
-    let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));
-    if gone.is_empty() {
-        return;
-    }
-    let prefix = |folder: &PathBuf| [b"OUTLAST_DIR=", folder.as_os_str().as_bytes(), b"/"].concat();
-    let prefixes: Vec<Vec<u8>> = gone.iter().map(prefix).collect();
-    let Ok(processes) = fs::read_dir("/proc") else { return };
-    for process in processes.flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let Ok(environment) = fs::read(process.path().join("environ")) else { continue };
-        let mut words = environment.split(|&byte| byte == 0);
-        if words.any(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))) {
-            sys::kill(pid);
+/// Processes that runs of a check leave behind, out of their group.
+#[derive(Default, Debug)]
+pub struct Strays {
+    runs: usize,
+    seen: bool,
+}
+
+impl Strays {
+    /// Ends those of a run that is over. A check that leaves none in its first runs is trusted after.
+    pub fn end(&mut self, folder: &Path) {
+        const WATCHED: usize = 4;
+        self.runs += 1;
+        if self.runs <= WATCHED || self.seen {
+            self.seen |= kill_in(&[folder.to_owned()]);
         }
     }
-    for folder in gone.iter().filter(|folder| folder.exists()) {
+}
+
+/// Ends processes that checks have left running, and removes what they wrote since.
+pub fn end_strays() {
+    let gone = std::mem::take(&mut *locked(&GONE));
+    end(&gone);
+}
+
+fn end(folders: &[PathBuf]) {
+    if !folders.is_empty() {
+        kill_in(folders);
+    }
+    for folder in folders.iter().filter(|folder| folder.exists()) {
         let _ = fs::remove_dir_all(folder);
     }
+}
+
+/// Kills all processes that run in one of `folders`, which their environment names; whether there was one.
+fn kill_in(folders: &[PathBuf]) -> bool {
+    // They may start others meanwhile.
+    const ROUNDS: usize = 20;
+    let prefix = |folder: &PathBuf| [b"OUTLAST_DIR=", folder.as_os_str().as_bytes(), b"/"].concat();
+    let prefixes: Vec<Vec<u8>> = folders.iter().map(prefix).collect();
+    let is_in = |environment: &[u8]| {
+        let mut words = environment.split(|&byte| byte == 0);
+        words.any(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
+    };
+    let mut any = false;
+    for _ in 0..ROUNDS {
+        let mut found = false;
+        let Ok(processes) = fs::read_dir("/proc") else { return any };
+        for process in processes.flatten() {
+            let pid = process.file_name().to_str().and_then(|name| name.parse().ok());
+            let Some(pid) = pid else { continue };
+            if fs::read(process.path().join("environ")).is_ok_and(|all| is_in(&all)) {
+                sys::kill(pid);
+                found = true;
+            }
+        }
+        if !found {
+            return any;
+        }
+        any = true;
+    }
+    any
+}
+
+/// From here on an interrupt of this process ends the checks that run, and removes their folders.
+pub fn tidy_at_interrupts() {
+    let Ok(mut interrupts) = sys::interrupts() else { return };
+    thread::spawn(move || {
+        let mut signal = [0];
+        if interrupts.read_exact(&mut signal).is_ok() {
+            let live = locked(&LIVE).clone();
+            end(&live);
+            end_strays();
+            std::process::exit(128 + i32::from(signal[0]));
+        }
+    });
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::bounds::{self, Bounds};
+use crate::bounds::{self, Bounds, Strays};
 use crate::files::quoted;
 use crate::judges::history::History;
 use crate::oracle::marked::{Listed, Marked};
@@ -89,6 +89,7 @@ pub struct Judge<'a> {
     reopened: Arc<Reopened>,
     /// What the program says of its transactions.
     marked: Arc<Marked>,
+    strays: Strays,
 }
 
 struct Server {
@@ -159,7 +160,9 @@ impl<'a> Judge<'a> {
         } else {
             farm.path().join("state")
         };
-        Ok(Self { checker, time, farm, dir, server: None, reopened, marked: Arc::default() })
+        bounds::begins(farm.path());
+        let (strays, marked) = (Strays::default(), Arc::default());
+        Ok(Self { checker, time, farm, dir, server: None, reopened, marked, strays })
     }
 
     /// Judges keys that the check lists by these transactions.
@@ -292,7 +295,7 @@ impl<'a> Judge<'a> {
         shell
     }
 
-    fn run(&self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
+    fn run(&mut self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
         let mut output = tempfile::tempfile_in(scratch())?;
         let mut shell = self.command(command);
         shell.env("OUTLAST_ISSUED", issued.to_string()).env("OUTLAST_ACKED", acked.to_string());
@@ -317,6 +320,7 @@ impl<'a> Judge<'a> {
         };
         sys::kill_group(child.id() as i32);
         child.wait()?;
+        self.strays.end(self.farm.path());
         let status = match status {
             Ok(status) => status,
             Err(wrong) => return Ok(Outcome::Bad(wrong)),

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A thread of the traced program.
 pub type Tid = libc::pid_t;
@@ -818,4 +819,36 @@ pub fn raise_open_files() {
 /// It has a zero byte.
 pub fn word(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+/// The descriptor to which the handler of interrupts writes.
+static INTERRUPTED: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn interrupted(signal: libc::c_int) {
+    let byte = signal as u8;
+    // SAFETY: `write` may be called in a handler; the byte lives until it returns.
+    unsafe { libc::write(INTERRUPTED.load(Ordering::Relaxed), (&raw const byte).cast(), 1) };
+}
+
+/// A pipe that tells SIGINT, SIGTERM and SIGHUP, each by its number, from now on. They end this process
+/// no more: the reader does. Programs that are started have the handlers of the system.
+///
+/// # Errors
+/// No descriptors are left, or they were asked for before.
+pub fn interrupts() -> io::Result<File> {
+    let (read, write) = pipe()?;
+    let write = OwnedFd::from(write);
+    let first =
+        INTERRUPTED.compare_exchange(-1, write.as_raw_fd(), Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err() {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+    }
+    // It stays open as long as the handler may run.
+    mem::forget(write);
+    let handler = interrupted as extern "C" fn(libc::c_int);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler calls nothing but `write`, and its descriptor is never closed.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+    Ok(read)
 }

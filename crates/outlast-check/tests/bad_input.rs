@@ -317,3 +317,25 @@ fn a_program_that_never_ends() {
     );
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+/// An interrupt at any time leaves nothing: neither a check that runs nor its folder.
+#[test]
+fn an_interrupt() {
+    for (signal, check) in
+        [("INT", "cd {}; exec sleep 1000"), ("TERM", "true {}; setsid sleep 1000")]
+    {
+        let tool = Tool::new();
+        let mut command = tool.command(TOOL);
+        command.args(["--dir", "data", "--check-time", "100", "--then", check, "--", "/bin/true"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let started = |tool: &Tool| tool.processes().iter().any(|line| line.starts_with("sleep"));
+        while !started(&tool) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let pid = child.id().to_string();
+        Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap();
+        let status = child.wait().unwrap().code();
+        assert!(status.is_some_and(|status| status == 2 || status > 128), "{status:?}");
+        tool.is_clean();
+    }
+}

@@ -159,6 +159,8 @@ struct Tracer<'a> {
     /// Stops that came while a thread was stepped.
     put_off: VecDeque<(Tid, Stop)>,
     foreign: bool,
+    /// Whether the program has ended.
+    over: bool,
     /// Syncs and writes so far.
     calls: (usize, usize),
 }
@@ -217,6 +219,7 @@ fn trace(options: &Options) -> Result<Run, CaptureError> {
         guards: Guards::default(),
         put_off: VecDeque::new(),
         foreign: false,
+        over: false,
         calls: (0, 0),
     };
     let over = Deadline::start(leader, options.time);
@@ -347,6 +350,10 @@ impl Tracer<'_> {
         let mut ended = Ended::Status(0);
         while let Some((tid, stop)) = self.next_stop()? {
             self.settle()?;
+            // A process whose first stop comes after the program's end is none of those ended then.
+            if self.over && !matches!(stop, Stop::Exited(_) | Stop::Killed(_)) {
+                sys::kill(process_of(tid));
+            }
             match stop {
                 Stop::Filtered => match sys::entry(tid) {
                     Ok(Entry { trap: Trap::Foreign, .. }) => {
@@ -433,6 +440,7 @@ impl Tracer<'_> {
 
     /// The program has ended: what it left running would change the directory while it is judged.
     fn end_others(&mut self) {
+        self.over = true;
         let mut others: Vec<Tid> = self.threads.values().map(|thread| thread.process).collect();
         others.sort_unstable();
         others.dedup();

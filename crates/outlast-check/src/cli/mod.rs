@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub use self::options::{CheckArgs, SavedCommand};
+use crate::bounds;
 use crate::files::{CheckError, Report, lay_out, load};
 
 /// How a check ended.
@@ -36,6 +37,7 @@ pub fn run(
         return Ok(Ending::Silent);
     }
     let plan = args.plan(seed)?;
+    bounds::tidy_at_interrupts();
     if let Some(state) = &args.state {
         let (wrong, tree) = plan.one_state(state)?;
         if let Some(folder) = &args.keep {
