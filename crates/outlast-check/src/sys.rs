@@ -272,6 +272,8 @@ pub fn start(
             libc::setpgid(0, 0);
             libc::dup2(stdout, 1);
             libc::dup2(marks.0, marks.1);
+            // A copy onto itself keeps the flag that closes it.
+            libc::fcntl(marks.1, libc::F_SETFD, 0);
             if folder.as_ref().is_some_and(|folder| libc::chdir(folder.as_ptr()) != 0) {
                 libc::_exit(126);
             }

@@ -195,3 +195,18 @@ fn a_program_that_uses_the_descriptor_itself_gets_another() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &told["acknowledged"]), (Some(0), &1.into()), "{told}");
 }
+
+/// Both files of Rust compile as crates of their own, with the standard library alone.
+#[test]
+fn marks_and_a_check_in_rust_can_be_copied() {
+    if !have("rustc") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    for file in ["marks.rs", "serve.rs"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "--out-dir"]);
+        assert!(rustc.arg(folder.path()).arg(path).status().unwrap().success(), "{file}");
+    }
+}

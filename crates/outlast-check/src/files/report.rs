@@ -148,10 +148,10 @@ impl Report {
                 "wrong": finding.wrong,
                 "models": finding.models,
                 "lost": finding.lost.text,
-                "lost_from": finding.lost.place,
+                "lost_at": finding.lost.place,
                 "lost_units": finding.lost_units,
                 "kept": finding.kept.as_ref().map(|call| call.text.as_str()),
-                "kept_from": finding.kept.as_ref().map(|call| call.place.as_str()),
+                "kept_at": finding.kept.as_ref().map(|call| call.place.as_str()),
                 "issued": finding.issued,
                 "acked": finding.acked,
                 "remedy": finding.class.remedy(),
@@ -194,14 +194,10 @@ impl Report {
         if finding.lost_units.len() > 5 {
             writeln!(f, "              and {} more", finding.lost_units.len() - 5)?;
         }
-        if !finding.lost.place.is_empty() {
-            writeln!(f, "              from {}", finding.lost.place)?;
-        }
+        places(f, &finding.lost.place)?;
         if let Some(kept) = &finding.kept {
             writeln!(f, "  kept        {}", kept.text)?;
-            if !kept.place.is_empty() {
-                writeln!(f, "              from {}", kept.place)?;
-            }
+            places(f, &kept.place)?;
         }
         if let Some(fault) = &finding.fault {
             writeln!(f, "  failing     {fault}")?;
@@ -272,6 +268,11 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// Places in the program, a line each; none where they are not known.
+fn places(f: &mut fmt::Formatter<'_>, place: &str) -> fmt::Result {
+    place.lines().try_for_each(|line| writeln!(f, "      at      {line}"))
 }
 
 /// Writes `tree` to `folder`, which must not be there.
