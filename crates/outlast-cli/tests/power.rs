@@ -93,8 +93,9 @@ fn a_pool_in_domain_page_survives_every_loss_of_power() {
         eprintln!("left out: {said}");
         return;
     }
-    let document: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {said}{}", String::from_utf8_lossy(&output.stdout)));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {said}{}", String::from_utf8_lossy(&output.stdout))
+    });
     assert_eq!(document["findings"].as_array().unwrap().len(), 0, "{document:#}");
     assert_eq!(document["acknowledged"], 2, "{document:#}");
     assert_eq!(document["cut_short"], false, "{document:#}");

@@ -166,7 +166,9 @@ pub fn measure(folder: &Path, seed: u64, listen: &mut Listener<'_>) -> Power {
         listen(Progress::Note(subject.name));
         if !subject.is_there() {
             let program = subject.interpreter[0];
-            power.left_out.push(format!("{}: {program} with what it needs is missing", subject.name));
+            power
+                .left_out
+                .push(format!("{}: {program} with what it needs is missing", subject.name));
             continue;
         }
         let place = tempfile::Builder::new().prefix(&format!("power-{index}-")).tempdir_in(folder);

@@ -11,8 +11,8 @@ use outlast_crash::explain::Explanation;
 use serde::{Deserialize, Serialize};
 
 use crate::beside::Beside;
-use crate::power::Power;
 use crate::machine::Machine;
+use crate::power::Power;
 use crate::stats::Spread;
 
 /// Everything that one command measured, with what is needed to measure it again.

@@ -71,7 +71,11 @@ fn phases(setup: &Setup) -> Vec<Phase> {
         .chain(works)
         .chain([(BESIDE, of_size(BESIDE_S))])
         .chain([(crash::STAGE, crashes_s)])
-        .chain([(POWER, of_size(POWER_S)), (EXPLAINED, of_size(EXPLAINED_S)), (COMPARED, of_size(COMPARED_S))])
+        .chain([
+            (POWER, of_size(POWER_S)),
+            (EXPLAINED, of_size(EXPLAINED_S)),
+            (COMPARED, of_size(COMPARED_S)),
+        ])
         .chain(papers)
         .collect()
 }
@@ -138,8 +142,7 @@ pub fn measure<'l>(
     records.extend(goals::pages_summed());
     records.extend(goals::judge(&records));
     whole.begin(POWER);
-    let power =
-        power::measure(&setup.directory, setup.seed, &mut |progress| whole.hear(progress));
+    let power = power::measure(&setup.directory, setup.seed, &mut |progress| whole.hear(progress));
     whole.begin(EXPLAINED);
     let explained = explain::for_report(setup.seed, &mut |progress| whole.hear(progress))?;
     whole.begin(COMPARED);

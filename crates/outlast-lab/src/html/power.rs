@@ -8,8 +8,15 @@ pub(super) fn section(power: &Power) -> Section {
     let mut body = String::new();
     if !power.checked.is_empty() {
         let rows: Vec<Vec<String>> = power.checked.iter().flat_map(rows_of).collect();
-        let heads =
-            ["Program", "States", "A crash leaves", "Lost", "Kept behind it", "Under", "It promises"];
+        let heads = [
+            "Program",
+            "States",
+            "A crash leaves",
+            "Lost",
+            "Kept behind it",
+            "Under",
+            "It promises",
+        ];
         body += &table::rows(
             "Each program ran once, in this run; each state that a loss of power may leave was opened. \
              <code>outlast check</code> does so with any program.",

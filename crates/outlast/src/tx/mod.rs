@@ -25,9 +25,7 @@ mod undo;
 pub(crate) mod witness;
 mod words;
 
-pub(crate) use blocks::{
-    LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO,
-};
+pub(crate) use blocks::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO};
 
 use std::sync::atomic::Ordering;
 
