@@ -119,6 +119,12 @@ pub trait Tell {
     fn entry(&self) -> Entry;
 }
 
+impl Tell for Entry {
+    fn entry(&self) -> Entry {
+        self.clone()
+    }
+}
+
 impl<T: Tell> Tell for &T {
     fn entry(&self) -> Entry {
         (**self).entry()
@@ -170,7 +176,7 @@ impl Entry {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.class.name, self.wrong)?;
-        if !self.lost.contains(&self.subject) {
+        if !self.lost.iter().any(|text| text.contains(&self.subject)) {
             writeln!(f, "  {:<12}{}", "at", self.subject)?;
         }
         for (name, all) in [("lost", &self.lost), ("kept", &self.kept)] {
@@ -216,6 +222,9 @@ impl Tell for Finding {
         let mut facts = vec![("allowed by", self.models.join(", "))];
         for (name, fact) in [("failing", &self.fault), ("recovering", &self.first_crash)] {
             facts.extend(fact.clone().map(|fact| (name, fact)));
+        }
+        if self.count > 1 {
+            facts.push(("like it", format!("{} failing states of this kind", self.count)));
         }
         facts.push(("begun", format!("{}, acknowledged {}", self.issued, self.acked)));
         let calls = [("lost by", Some(&self.lost)), ("kept by", self.kept.as_ref())];

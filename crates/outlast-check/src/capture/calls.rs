@@ -352,14 +352,22 @@ impl Tracer<'_> {
                 let bytes = source.bytes(tid);
                 let marks = &self.options.marks;
                 let steps = self.pipes.get_mut(&identity).map(|lines| lines.add(&bytes, marks));
-                for step in steps.unwrap_or_default() {
-                    let text = match &step {
-                        Step::Acked(number) => format!("acknowledges {number}"),
-                        Step::Writes { key, version } => format!("will leave {key}={version}"),
-                        _ => format!("begins {}", if let Step::Issued(n) = step { n } else { 0 }),
-                    };
-                    let call = self.watch.call(tid, text);
-                    self.watch.step(call, step);
+                let steps = steps.unwrap_or_default();
+                let mut call = None;
+                for (index, step) in steps.iter().enumerate() {
+                    match step {
+                        Step::Issued(number) => {
+                            let writes = written(&steps[index + 1..]);
+                            call = Some(self.watch.call(tid, format!("begins {number}{writes}")));
+                        }
+                        Step::Acked(number) => {
+                            call = Some(self.watch.call(tid, format!("acknowledges {number}")));
+                        }
+                        _ => {}
+                    }
+                    if let Some(call) = call {
+                        self.watch.step(call, step.clone());
+                    }
                 }
             }
             return Ok(None);
@@ -731,3 +739,12 @@ impl Source {
 }
 
 const _: () = assert!(SECTOR == 512);
+
+/// The versions that the transaction leaves which has begun, as its mark names them.
+fn written(steps: &[Step]) -> String {
+    let writes = steps.iter().map_while(|step| match step {
+        Step::Writes { key, version } => Some(format!(" {key}={version}")),
+        _ => None,
+    });
+    writes.collect()
+}

@@ -21,6 +21,7 @@ use crate::order::{Grain, Moment, Ordered};
 use crate::run::{Ended, Run};
 use crate::saved;
 use crate::search::{Base, Coverage, Limits, Search, bases};
+use crate::shell;
 use crate::tree::{PAGE, Tree};
 
 /// Where the captured run comes from.
@@ -421,10 +422,5 @@ pub(crate) fn shown(words: &[OsString]) -> String {
 
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@,:=+".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    shell::word(word).into_owned()
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::mutate::Mutant;
 use super::plan::{Plan, Source, quoted, shown};
+use crate::entry::{Entry, Tell};
 use crate::finding::Finding;
 use crate::formats;
 use crate::order::Ordered;
@@ -116,18 +117,23 @@ impl Report {
         lay_out(folder, &case.tree)
     }
 
+    /// The findings as every report shows them, each with the command that replays it.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let entry = |case: &Case| Entry { replay: self.replay(case), ..case.finding.entry() };
+        self.cases.iter().map(entry).collect()
+    }
+
     /// A test suite in JUnit's format.
     #[must_use]
     pub fn junit(&self) -> String {
-        let findings: Vec<&Finding> = self.findings().collect();
-        formats::junit(&self.program(), &findings, self.took.as_secs_f64())
+        formats::junit(&self.program(), &self.entries(), self.took.as_secs_f64())
     }
 
     /// A SARIF log.
     #[must_use]
     pub fn sarif(&self) -> Value {
-        let findings: Vec<&Finding> = self.findings().collect();
-        formats::sarif(&findings)
+        formats::sarif(&self.entries())
     }
 
     /// A page with the findings, a time line and a crash explorer, in one file.
@@ -145,6 +151,7 @@ impl Report {
             let finding = &case.finding;
             json!({
                 "class": finding.class.name(),
+                "kind": finding.class.term().kind.name(),
                 "wrong": finding.wrong,
                 "models": finding.models,
                 "lost": finding.lost.text,
@@ -183,40 +190,6 @@ impl Report {
             "mutants": self.mutants.iter().map(mutant).collect::<Vec<_>>(),
         })
     }
-
-    fn case(&self, f: &mut fmt::Formatter<'_>, case: &Case) -> fmt::Result {
-        let finding = &case.finding;
-        writeln!(f, "\n{}: {}", finding.class.name(), finding.wrong)?;
-        writeln!(f, "  allowed by  {}", finding.models.join(", "))?;
-        for unit in finding.lost_units.iter().take(5) {
-            writeln!(f, "  lost        {unit}")?;
-        }
-        if finding.lost_units.len() > 5 {
-            writeln!(f, "              and {} more", finding.lost_units.len() - 5)?;
-        }
-        places(f, &finding.lost.place)?;
-        if let Some(kept) = &finding.kept {
-            writeln!(f, "  kept        {}", kept.text)?;
-            places(f, &kept.place)?;
-        }
-        if let Some(fault) = &finding.fault {
-            writeln!(f, "  failing     {fault}")?;
-        }
-        if let Some(first) = &finding.first_crash {
-            writeln!(f, "  recovering  from {first}")?;
-        }
-        writeln!(f, "  begun       {}, acknowledged {}", finding.issued, finding.acked)?;
-        writeln!(f, "  remedy      {}", finding.class.remedy())?;
-        writeln!(
-            f,
-            "  state       {} ({} failing states of this kind)",
-            finding.state, finding.count
-        )?;
-        match self.replay(case) {
-            Some(command) => writeln!(f, "  replay      {command}"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The report for a terminal.
@@ -248,8 +221,8 @@ impl fmt::Display for Report {
         if self.plan.faults {
             writeln!(f, "{} runs in which a call fails were crashed", self.faults)?;
         }
-        for case in &self.cases {
-            self.case(f, case)?;
+        for entry in self.entries() {
+            writeln!(f, "\n{entry}")?;
         }
         for mutant in &self.mutants {
             write!(f, "without {}: ", mutant.call)?;
