@@ -89,8 +89,8 @@ enum TraceCommand {
     /// Choose representative windows of a program's trace, as SimPoint does, and write their traces.
     ///
     /// The trace is divided into intervals. Those that run the same basic blocks as often, and may cost as
-    /// much on machine `picl` by what its caches miss, are a group; of each group one interval stands for
-    /// all, with their share as its weight. `outlast sim --trace FILE.points` runs them and tells what the
+    /// much by what the caches of the suite's machine miss, are a group; of each group one interval stands
+    /// for all, with their share as its weight. `outlast sim --trace FILE.points` runs them and tells what the
     /// whole trace would come to.
     Points(PointsArgs),
     /// Make a ChampSim trace of a program's trace, or a program's of one of ChampSim's.

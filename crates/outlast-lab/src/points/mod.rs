@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use clusters::cluster;
 use vectors::{Interval, vectors};
 
+use crate::suite::MACHINE;
+
 /// How windows are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
@@ -75,10 +77,7 @@ pub fn are_points(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-/// The machine for which windows are chosen, unless another one is named: PiCL's.
-pub const MACHINE: &str = "picl";
-
-/// Chooses windows of a trace for [`MACHINE`]; see [`choose_for`].
+/// Chooses windows of a trace for [the suite's machine](MACHINE); see [`choose_for`].
 ///
 /// # Errors
 /// As there.

@@ -459,15 +459,8 @@ fn what_is_passed_without_time_is_in_caches_and_in_memory() {
             let source: Box<dyn Source> = Box::new(LaneOps::new(Arc::clone(&log), LaneId(0)));
             let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
             if warm > 0 {
-                let counted = system.warm(warm, leaves_dirty).unwrap();
+                system.warm(warm, leaves_dirty).unwrap();
                 assert!((warm..warm + 1000).contains(&system.passed()), "{}", system.passed());
-                // Each line is read once, and its page's entry at a walk.
-                let most = 1000 + counted.walks;
-                assert!((1000..=most).contains(&counted.load_reads), "{counted:?}");
-                assert_eq!(counted.caches.traffic.memory_reads, counted.load_reads);
-                assert!(counted.loads >= 1000 && counted.stores >= warm - 1000, "{counted:?}");
-                assert_eq!(counted.instructions, counted.loads + counted.stores);
-                assert_eq!(counted.walks > 0, leaves_dirty, "{counted:?}");
             }
             system.run_to_end().unwrap();
             let stats = system.take_stats();
