@@ -32,13 +32,16 @@ const PYTHON: u32 = u32::MAX;
 /// A number of a stack: equal ones share it.
 pub type StackId = u32;
 
+/// A part of a file of code: its name, its addresses and its bytes.
+type Section = (&'static str, Range<u64>, Arc<[u8]>);
+
 /// A file of code with what unwinds it.
 #[derive(Debug)]
 struct Code {
     path: PathBuf,
     /// Its segments that run: bytes of the file, and the address of the first.
     segments: Vec<(Range<u64>, u64)>,
-    sections: Vec<(&'static str, Range<u64>, Arc<[u8]>)>,
+    sections: Vec<Section>,
     /// The addresses of `_PyRuntime` and `Py_Version`, of a file that has an interpreter of Python.
     python: Option<(u64, u64)>,
 }

@@ -243,11 +243,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// Places in the program, a line each; none where they are not known.
-fn places(f: &mut fmt::Formatter<'_>, place: &str) -> fmt::Result {
-    place.lines().try_for_each(|line| writeln!(f, "      at      {line}"))
-}
-
 /// Writes `tree` to `folder`, which must not be there.
 ///
 /// # Errors
