@@ -449,6 +449,8 @@ impl<'a> Search<'a> {
 #[derive(Clone)]
 pub struct Base {
     tree: Tree,
+    /// Of the first units alone.
+    low: Tree,
     /// The number of first units that are durable.
     below: usize,
     /// Durable units behind those.
@@ -458,9 +460,17 @@ pub struct Base {
 }
 
 impl Base {
-    /// The directory with `kept`, which holds all that is durable.
+    /// The directory with `kept`, in addition to the first units. Sets that hold all that is durable are quick.
     #[must_use]
     pub fn tree(&self, model: &Ordered, kept: &BTreeSet<usize>) -> Tree {
+        if !self.forced.is_subset(kept) {
+            // What an experiment asks for, not a crash.
+            let mut tree = self.low.clone();
+            for &unit in kept.range(self.below..) {
+                tree.apply(&model.units[unit].change);
+            }
+            return tree;
+        }
         let mut tree = self.tree.clone();
         for &unit in kept.range(self.below..).filter(|unit| !self.forced.contains(unit)) {
             self.apply(&mut tree, model, unit);
@@ -505,6 +515,9 @@ impl Base {
                 self.cuts.push((unit, node, to));
             }
         }
+        for unit in self.below..moment.below {
+            self.low.apply(&model.units[unit].change);
+        }
         self.below = moment.below;
         self.forced.clone_from(&moment.forced);
         // All before a cut within the first units is in the tree already.
@@ -515,8 +528,13 @@ impl Base {
 /// The bases of all moments.
 #[must_use]
 pub fn bases(run: &Run, model: &Ordered) -> Vec<Base> {
-    let mut base =
-        Base { tree: run.base.clone(), below: 0, forced: BTreeSet::new(), cuts: Vec::new() };
+    let mut base = Base {
+        tree: run.base.clone(),
+        low: run.base.clone(),
+        below: 0,
+        forced: BTreeSet::new(),
+        cuts: Vec::new(),
+    };
     model
         .moments
         .iter()

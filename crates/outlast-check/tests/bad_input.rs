@@ -102,6 +102,15 @@ fn a_program_that_is_not_there() {
 
 /// Under another tracer, as under a container's filter, the kernel refuses to trace.
 #[test]
+fn a_program_that_fails_before_it_acknowledges_anything() {
+    refused(
+        &["--then", "true {}"],
+        &["sh", "-c", "echo I 1; exit 3"],
+        "the program ended with status 3 and acknowledged nothing",
+    );
+}
+
+#[test]
 fn no_ptrace() {
     let tool = Tool::new();
     let inner = format!(

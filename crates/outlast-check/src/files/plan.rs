@@ -221,6 +221,15 @@ impl Plan {
         let began = Instant::now();
         let run = self.captured(progress)?;
         let captured = began.elapsed();
+        // Nothing that it promises could be lost: more likely it could not do its work.
+        if let (None, Ended::Status(status @ 1..), Source::Program { .. }) =
+            (expected, run.ended, &self.source)
+            && run.counts().2 == 0
+        {
+            return bad(format!(
+                "the program ended with status {status} and acknowledged nothing: run it by itself first"
+            ));
+        }
         if let Some((_, test)) = expected.filter(|(ended, _)| *ended != run.ended) {
             return bad(format!(
                 "the first closure ended with {}: it has failed, or the test '{test}' alone does not come to it",

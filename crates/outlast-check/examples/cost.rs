@@ -1,7 +1,7 @@
-//! What a check costs. `bench [ROUNDS]` runs a program that writes 10,000 pages with a sync each ten, plain and
+//! What a check costs. `cost [ROUNDS]` runs a program that writes 10,000 pages with a sync each ten, plain and
 //! captured in turns, in a folder below the one that `TMPDIR` gives.
 //!
-//! `bench server [ROUNDS]` crashes 50 transactions of SQLite in WAL mode and has each state judged by one server that
+//! `cost server [ROUNDS]` crashes 50 transactions of SQLite in WAL mode and has each state judged by one server that
 //! opens it, asks for its integrity and its rows, and has the same server open the same states in a loop, in turns, both
 //! on one processor's worth of checks. It wants `python3` with SQLite. Medians are printed with the least and the most.
 
