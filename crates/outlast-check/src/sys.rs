@@ -750,6 +750,13 @@ impl Processors {
         }
     }
 
+    /// As the kernel gives them to a program.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; mem::size_of::<libc::cpu_set_t>()] {
+        // SAFETY: the set is plain words of this size.
+        unsafe { mem::transmute(self.0) }
+    }
+
     /// Lets a thread run on these alone; 0 is the calling one. One that is gone needs none.
     pub fn hold(&self, tid: Tid) {
         // SAFETY: the kernel reads one set.
@@ -775,6 +782,14 @@ pub fn read_memory(tid: Tid, address: u64, length: usize) -> Vec<u8> {
     let read = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
     bytes.truncate(read.max(0) as usize);
     bytes
+}
+
+/// Writes memory of another process, as far as it is there.
+pub fn write_memory(tid: Tid, address: u64, bytes: &[u8]) {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+    // SAFETY: the local vector describes `bytes`, which is only read; the kernel checks the remote one.
+    unsafe { libc::process_vm_writev(tid, &raw const local, 1, &raw const remote, 1, 0) };
 }
 
 /// Kills a process group and everything traced in it.

@@ -114,6 +114,26 @@ fn without_it_a_version_between_two_calls_is_not_seen() {
     assert!(stores(&run).iter().all(|(_, text)| !text.starts_with('a')), "{:?}", stores(&run));
 }
 
+/// The tracer and a lone program share a processor, which the program is not to notice.
+#[test]
+fn a_program_is_told_all_of_its_processors() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <sched.h>
+        #include <stdio.h>
+        int main(int count, char **words) {
+            cpu_set_t set;
+            if (sched_getaffinity(0, sizeof set, &set)) return 1;
+            FILE *file = fopen(words[1], "w");
+            fprintf(file, "%d", CPU_COUNT(&set));
+            return fclose(file);
+        }
+    "#;
+    let Some(run) = captured(source, false) else { return };
+    let all = std::thread::available_parallelism().unwrap();
+    assert_eq!(stores(&run), [(0, all.to_string())]);
+}
+
 /// A store that the program may not make is its own fault, guarded or not.
 #[test]
 fn a_fault_of_the_program_stays_one() {

@@ -86,6 +86,8 @@ enum Kind {
     Sync { syncs: Vec<Sync>, text: String },
     /// Guards of mappings change.
     Guard(Guarded),
+    /// The program asks which processors it has: the answer goes to this address.
+    Processors(u64),
 }
 
 /// A write that is a sync as well.
@@ -211,6 +213,7 @@ impl Tracer<'_> {
                 let here = here.is_some_and(|file| file.dev() == self.watch.device());
                 kind("syncfs", here.then(sync_all))
             }
+            libc::SYS_sched_getaffinity => Ok(Some(Pending::new("", Kind::Processors(c)))),
             libc::SYS_msync => self.msync(tid, a, b, c as i32),
             libc::SYS_read
             | libc::SYS_pread64
@@ -510,6 +513,10 @@ impl Tracer<'_> {
     /// Records what a call has done.
     pub(super) fn finish(&mut self, tid: Tid, pending: Pending, result: i64) -> io::Result<()> {
         let Pending { name, kind, .. } = pending;
+        if let Kind::Processors(address) = kind {
+            self.tell_processors(tid, address, result);
+            return Ok(());
+        }
         if let Kind::Guard(guarded) = kind {
             return self.guard_behind(tid, guarded, result);
         }
@@ -590,7 +597,7 @@ impl Tracer<'_> {
                     self.watch.step(call, Step::Sync(sync));
                 }
             }
-            Kind::Guard(_) => {}
+            Kind::Guard(_) | Kind::Processors(_) => {}
         }
         Ok(())
     }

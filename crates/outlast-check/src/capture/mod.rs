@@ -237,7 +237,7 @@ fn trace(options: &Options) -> Result<Run, CaptureError> {
 }
 
 /// The tracer and the program on one processor: a stop then costs a switch in place of two wake-ups of another
-/// processor. It ends where the program could tell: when it asks for its processors, or has threads.
+/// processor. It ends where the program has threads, or chooses its processors; one that asks for them hears of all.
 #[derive(Debug)]
 struct Together {
     before: Processors,
@@ -411,6 +411,14 @@ impl Tracer<'_> {
         Ok(ended)
     }
 
+    /// A program that asks for its processors hears of those that it would have without the tracer.
+    fn tell_processors(&self, tid: Tid, address: u64, result: i64) {
+        if let (Some(together), Ok(length)) = (&self.together, usize::try_from(result)) {
+            let bytes = together.before.bytes();
+            sys::write_memory(tid, address, &bytes[..length.min(bytes.len())]);
+        }
+    }
+
     fn next_stop(&mut self) -> io::Result<Option<(Tid, Stop)>> {
         match self.put_off.pop_front() {
             Some(stop) => Ok(Some(stop)),
@@ -482,7 +490,7 @@ impl Tracer<'_> {
 
     fn entered(&mut self, tid: Tid, entry: Entry) -> io::Result<()> {
         self.add(tid);
-        if matches!(entry.number, libc::SYS_sched_getaffinity | libc::SYS_sched_setaffinity) {
+        if entry.number == libc::SYS_sched_setaffinity {
             self.apart();
         }
         if self.inside.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! It has the findings, a time line of the run's calls with lanes of threads, and a crash explorer: pick
 //! a moment and a model, drop and keep units of persistence, and see the directory that a crash leaves.
-//! Findings and time line can be read without a script; `page.js` makes states from [`data`] by the same
+//! Findings and time line can be read without a script; `page.js` makes states from `data` by the same
 //! rules as [`crate::order`].
 
 mod data;
