@@ -6,6 +6,7 @@
 //! on one processor's worth of checks. It wants `python3` with SQLite. Medians are printed with the least and the most.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -48,16 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("data");
         let began = Instant::now();
-        let run = capture(&Options {
-            dir: folder.path().to_owned(),
-            command: vec![program.clone().into(), "write".into(), file.into()],
-            folder: None,
-            marks: Marks::default(),
-            time: Duration::from_secs(600),
-            reads: false,
-            exact: false,
-            fault: None,
-        })?;
+        let run = capture(&options(
+            folder.path(),
+            vec![program.clone().into(), "write".into(), file.into()],
+        ))?;
         captured.push(began.elapsed());
         assert!(run.calls.len() as u64 > WRITES, "calls are missing");
     }
@@ -131,16 +126,10 @@ fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
     fs::write(&opener, OPENER)?;
     let dir = folder.path().join("data");
     let count = TRANSACTIONS.to_string();
-    let run = capture(&Options {
-        dir: dir.clone(),
-        command: vec!["python3".into(), writer.into(), dir.clone().into(), count.into()],
-        folder: None,
-        marks: Marks::default(),
-        time: Duration::from_secs(600),
-        reads: false,
-        exact: false,
-        fault: None,
-    })?;
+    let run = capture(&options(
+        &dir,
+        vec!["python3".into(), writer.into(), dir.clone().into(), count.into()],
+    ))?;
     let grain = Grain { bytes: 4096 };
     let model = |name| models::find(name).map(|model| Ordered::new(&run, model, grain, None));
     let ordered = [model("linux")?, model("ext4")?];
@@ -189,6 +178,19 @@ fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
     println!("opened    {}", spread(plain, 0));
     println!("ratio     {}", spread(ratios, 2));
     Ok(())
+}
+
+fn options(dir: &Path, command: Vec<OsString>) -> Options {
+    Options {
+        dir: dir.to_owned(),
+        command,
+        folder: None,
+        marks: Marks::default(),
+        time: Duration::from_secs(600),
+        reads: false,
+        exact: false,
+        fault: None,
+    }
 }
 
 /// Median, least and most.

@@ -177,3 +177,27 @@ fn marks_outside_of_the_checker_are_silent() {
     marks::acked(1);
     assert_eq!(fs::read_to_string(file).unwrap(), "bytes");
 }
+
+/// The first opening of a state harms what the second one needs.
+#[test]
+fn each_state_is_opened_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("data");
+    let check = "[ -e {}/b ] && exit 0; [ -e {}/opened ] && exit 1; touch {}/opened";
+    let checked = outlast_check::Program::new("sh")
+        .args(["-c", "echo a >$0/a; echo b >$0/b"])
+        .arg(dir.as_os_str())
+        .dir(&dir)
+        .then(check)
+        .check();
+    match checked {
+        Ok(report) => {
+            let twice = "opened a second time: status 1";
+            assert!(report.findings().any(|finding| finding.wrong == twice), "{report}");
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("refuses to trace"), "{error}");
+            println!("skipped: {error}");
+        }
+    }
+}
