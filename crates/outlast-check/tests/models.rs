@@ -360,6 +360,16 @@ fn data_before_a_cut_stays_cut() {
     may(&program, "log=b1 a2", &[]);
 }
 
+/// A journal forces a cut while data of before it is pending: the data does not come back when the file grows again.
+#[test]
+fn pending_data_does_not_outlive_a_cut_that_is_durable() {
+    let program =
+        Program::new().with("f", &letters(b'a', PAGE)).write("f", 0, &letters(b'b', PAGE));
+    let program = program.truncate("f", 0).create("g").fsync("g").truncate("f", PAGE);
+    let leaves = program.leaves("ext4", 4096);
+    assert_eq!(leaves, BTreeSet::from(["f= g=", "f=04096 g="].map(str::to_owned)));
+}
+
 #[test]
 fn sync_keeps_everything() {
     let program = Program::new().mkdir("before").create("log").append("log", b"aaa").sync();
