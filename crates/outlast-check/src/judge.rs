@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::bounds::{self, Bounds, Strays};
 use crate::files::quoted;
 use crate::judges::history::History;
 use crate::oracle::marked::{Listed, Marked};
+use crate::server::{Answer, Server};
 use crate::sys;
 use crate::tree::{self, Read as Whole, Tree};
 use rustc_hash::FxHashMap;
@@ -52,6 +52,18 @@ impl Outcome {
         }
     }
 
+    /// What two openings of a state come to.
+    #[must_use]
+    fn then(self, second: Self) -> Self {
+        match second {
+            Self::Bad(text) => Self::Bad(format!("opened a second time: {text}")),
+            second if second != self => {
+                Self::Bad(format!("opened a second time: {second:?} after {self:?}"))
+            }
+            _ => self,
+        }
+    }
+
     /// Whether it depends on the state alone, not on what was acknowledged.
     #[must_use]
     pub fn is_of_state(&self) -> bool {
@@ -81,8 +93,9 @@ const READ_BACK_BYTES_MAX: u64 = 32 << 20;
 pub struct Judge<'a> {
     checker: &'a Checker,
     time: Duration,
-    /// The checker starts here: the caller's folder, but for the directory.
-    farm: tempfile::TempDir,
+    home: tempfile::TempDir,
+    /// The checker starts here, within the home: the caller's folder, but for the directory.
+    farm: PathBuf,
     /// The directory as the command knows it, within the farm.
     dir: PathBuf,
     server: Option<Server>,
@@ -90,26 +103,32 @@ pub struct Judge<'a> {
     /// What the program says of its transactions.
     marked: Arc<Marked>,
     strays: Strays,
+    /// In a row of states: the one at the checker's, and what is known of it already.
+    asked: Option<Asked>,
+    told: Option<Outcome>,
 }
 
-struct Server {
-    child: Child,
-    input: ChildStdin,
-    /// Lines; or what is wrong with one.
-    answers: Receiver<Result<String, String>>,
+/// A state that is to be checked, with the transactions begun and acknowledged before the crash.
+pub struct Asked {
+    /// The directory.
+    pub tree: Tree,
+    /// Transactions begun.
+    pub issued: u64,
+    /// Transactions acknowledged.
+    pub acked: u64,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        sys::kill_group(self.child.id() as i32);
-        let _ = self.child.wait();
-    }
+/// What a directory wants that a check has left.
+enum Reopening {
+    Needless,
+    Known(Outcome),
+    New(Option<(u128, u64, u64)>),
 }
 
 impl Drop for Judge<'_> {
     fn drop(&mut self) {
         self.server = None;
-        bounds::is_gone(self.farm.path());
+        bounds::is_gone(self.home.path());
     }
 }
 
@@ -142,7 +161,9 @@ impl<'a> Judge<'a> {
         time: Duration,
         reopened: Arc<Reopened>,
     ) -> io::Result<Self> {
-        let farm = tempfile::Builder::new().prefix("outlast-check-").tempdir_in(scratch())?;
+        let home = tempfile::Builder::new().prefix("outlast-check-").tempdir_in(scratch())?;
+        let farm = home.path().join("run");
+        fs::create_dir(&farm)?;
         let inner = dir.is_relative()
             && dir
                 .components()
@@ -155,14 +176,26 @@ impl<'a> Judge<'a> {
                     _ => None,
                 })
                 .collect();
-            plant(&std::env::current_dir()?, farm.path(), &parts)?;
-            parts.iter().fold(farm.path().to_owned(), |path, part| path.join(part))
+            plant(&std::env::current_dir()?, &farm, &parts)?;
+            parts.iter().fold(farm.clone(), |path, part| path.join(part))
         } else {
-            farm.path().join("state")
+            farm.join("state")
         };
-        bounds::begins(farm.path());
+        bounds::begins(home.path());
         let (strays, marked) = (Strays::default(), Arc::default());
-        Ok(Self { checker, time, farm, dir, server: None, reopened, marked, strays })
+        Ok(Self {
+            checker,
+            time,
+            home,
+            farm,
+            dir,
+            server: None,
+            reopened,
+            marked,
+            strays,
+            asked: None,
+            told: None,
+        })
     }
 
     /// Judges keys that the check lists by these transactions.
@@ -183,51 +216,100 @@ impl<'a> Judge<'a> {
         }
         self.lay_out(tree)?;
         let first = self.check(issued, acked)?;
-        if matches!(first, Outcome::Bad(_)) {
-            return Ok(first);
+        match self.reopening(&first, left(&self.dir), tree, issued, acked) {
+            Reopening::Needless => Ok(first),
+            Reopening::Known(second) => Ok(first.then(second)),
+            Reopening::New(key) => {
+                let second = self.check(issued, acked)?;
+                self.note_reopened(key, &second);
+                Ok(first.then(second))
+            }
         }
-        let left = self.left();
-        if left == Some(tree.hash(&Whole::default())) {
-            return Ok(first);
+    }
+
+    /// [`Judge::judge`] for one state after the other, each laid out while a server checks the one before: the outcome
+    /// is that of the state given before, if there was one. No state ends the row.
+    ///
+    /// # Errors
+    /// See [`Judge::judge`].
+    pub fn judge_in_turn(&mut self, next: Option<Asked>) -> io::Result<Option<Outcome>> {
+        let Checker::Server(command) = self.checker else {
+            let now =
+                next.map(|next| self.judge(&next.tree, next.issued, next.acked)).transpose()?;
+            return Ok(std::mem::replace(&mut self.told, now));
+        };
+        let (ahead, behind) = (self.home.path().join("next"), self.home.path().join("past"));
+        if let Some(next) = &next {
+            write(&next.tree, &ahead)?;
+        }
+        let earlier = self.asked.take();
+        let first = match (&earlier, self.told.take()) {
+            (None, _) => None,
+            (Some(_), Some(told)) => Some(told),
+            (Some(_), None) => Some(self.hear()?),
+        };
+        if earlier.is_some() {
+            change_place(&self.dir, &behind)?;
+        } else {
+            remove(&self.dir)?;
+        }
+        if let Some(next) = next {
+            change_place(&ahead, &self.dir)?;
+            self.send(command, next.issued, next.acked)?;
+            self.asked = Some(next);
+        }
+        let (Some(Asked { tree, issued, acked }), Some(first)) = (earlier, first) else {
+            return Ok(None);
+        };
+        let outcome = match self.reopening(&first, left(&behind), &tree, issued, acked) {
+            Reopening::Needless => first,
+            Reopening::Known(second) => first.then(second),
+            Reopening::New(key) => {
+                // The state that is being checked makes room.
+                if self.asked.is_some() {
+                    self.told = Some(self.hear()?);
+                    change_place(&self.dir, &ahead)?;
+                }
+                change_place(&behind, &self.dir)?;
+                let second = self.ask(command, issued, acked)?;
+                remove(&self.dir)?;
+                change_place(&ahead, &self.dir)?;
+                self.note_reopened(key, &second);
+                first.then(second)
+            }
+        };
+        remove(&behind)?;
+        Ok(Some(outcome))
+    }
+
+    /// Whether a directory wants to be opened once more that the check of `tree` has left with that hash.
+    fn reopening(
+        &self,
+        first: &Outcome,
+        left: Option<u128>,
+        tree: &Tree,
+        issued: u64,
+        acked: u64,
+    ) -> Reopening {
+        if matches!(first, Outcome::Bad(_)) || left == Some(tree.hash(&Whole::default())) {
+            return Reopening::Needless;
         }
         let told = if first.is_of_state() { (0, 0) } else { (issued, acked) };
         let key = left.map(|hash| (hash, told.0, told.1));
         let known = || Some(self.reopened.0.lock().ok()?.get(&key?)?.clone());
-        let second = match known() {
-            Some(known) => known,
-            None => {
-                let second = self.check(issued, acked)?;
-                if let (Some(key), Ok(mut known)) = (key, self.reopened.0.lock()) {
-                    known.insert(key, second.clone());
-                }
-                second
-            }
-        };
-        Ok(match second {
-            Outcome::Bad(text) => Outcome::Bad(format!("opened a second time: {text}")),
-            second if second != first => {
-                Outcome::Bad(format!("opened a second time: {second:?} after {first:?}"))
-            }
-            _ => first,
-        })
+        known().map_or(Reopening::New(key), Reopening::Known)
     }
 
-    /// The hash of the directory as a check has left it; none of one that is large, or gone.
-    fn left(&self) -> Option<u128> {
-        let mut bytes = 0;
-        let read = tree::read_folder(&self.dir, &mut |path, _| {
-            bytes += fs::symlink_metadata(path)?.len();
-            let small = bytes <= READ_BACK_BYTES_MAX;
-            small.then_some(()).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))
-        });
-        // A check may hold a file open, or leave one that cannot be read: it is opened again then.
-        Some(read.ok()?.hash(&Whole::default()))
+    fn note_reopened(&self, key: Option<(u128, u64, u64)>, second: &Outcome) {
+        if let (Some(key), Ok(mut known)) = (key, self.reopened.0.lock()) {
+            known.insert(key, second.clone());
+        }
     }
 
     /// The folder in which the checker runs.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.farm.path()
+        &self.farm
     }
 
     /// The place where the last state lies.
@@ -262,7 +344,7 @@ impl<'a> Judge<'a> {
         let text = format!("exec 2>/dev/null\n{text}");
         let words = ["env".to_owned()].into_iter().chain(variables);
         let words = words.chain(["/bin/sh".to_owned(), "-c".to_owned(), text]);
-        (words.map(OsString::from).collect(), self.farm.path())
+        (words.map(OsString::from).collect(), &self.farm)
     }
 
     /// Lays `tree` out at [`Judge::place`].
@@ -270,12 +352,7 @@ impl<'a> Judge<'a> {
     /// # Errors
     /// Those of writing.
     pub fn lay_out(&self, tree: &Tree) -> io::Result<()> {
-        match fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::create_dir_all(&self.dir)?;
-        tree.write_to(&self.dir)
+        write(tree, &self.dir)
     }
 
     fn check(&mut self, issued: u64, acked: u64) -> io::Result<Outcome> {
@@ -290,7 +367,7 @@ impl<'a> Judge<'a> {
     fn command(&self, command: &str) -> Command {
         let mut shell = Command::new("/bin/sh");
         let text = command.replace("{}", &self.dir.display().to_string());
-        shell.arg("-c").arg(text).current_dir(self.farm.path()).process_group(0);
+        shell.arg("-c").arg(text).current_dir(&self.farm).process_group(0);
         shell.env("OUTLAST_DIR", &self.dir);
         shell
     }
@@ -302,7 +379,7 @@ impl<'a> Judge<'a> {
         shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
         let mut child = shell.spawn()?;
         let began = Instant::now();
-        let mut bounds = Bounds::new(self.farm.path());
+        let mut bounds = Bounds::new(&self.farm);
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break Ok(status);
@@ -320,7 +397,7 @@ impl<'a> Judge<'a> {
         };
         sys::kill_group(child.id() as i32);
         child.wait()?;
-        self.strays.end(self.farm.path());
+        self.strays.end(&self.farm);
         let status = match status {
             Ok(status) => status,
             Err(wrong) => return Ok(Outcome::Bad(wrong)),
@@ -348,111 +425,97 @@ impl<'a> Judge<'a> {
     }
 
     fn ask(&mut self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
+        self.send(command, issued, acked)?;
+        self.hear()
+    }
+
+    /// Asks the server about the state at [`Judge::place`].
+    fn send(&mut self, command: &str, issued: u64, acked: u64) -> io::Result<()> {
         let line = format!("{}\t{acked}\t{issued}\n", self.dir.display());
         let server = match self.server.as_mut() {
             Some(server) => server,
             None => {
-                let server = self.start(command)?;
+                let server = Server::start(self.command(command))?;
                 self.server.insert(server)
             }
         };
-        let sent = server.input.write_all(line.as_bytes()).and_then(|()| server.input.flush());
-        let answer = match sent {
-            Ok(()) => wait(&server.answers, self.time, Bounds::new(self.farm.path()))?,
-            Err(_) => Err(RecvTimeoutError::Disconnected),
+        server.ask(&line);
+        Ok(())
+    }
+
+    /// The server's answer to what it was asked last. One that does not answer is started anew for the next state.
+    fn hear(&mut self) -> io::Result<Outcome> {
+        let Some(server) = self.server.as_mut() else {
+            return Err(io::Error::other("no server was asked"));
         };
-        let outcome = match answer {
-            Ok(Err(wrong)) => wrong,
-            Ok(Ok(answer)) => {
-                let answer = answer.trim();
-                return match answer
-                    .split_once(' ')
-                    .map_or((answer, ""), |(word, rest)| (word, rest))
-                {
-                    ("ok", _) => Ok(Outcome::Good),
-                    ("recovered", number) => {
-                        number.trim().parse().map(Outcome::Recovered).map_err(|_| {
-                            io::Error::other(format!(
-                                "the server answered '{answer}': a number is missing"
-                            ))
-                        })
-                    }
-                    ("keys", words) => {
-                        let listed = Listed::in_words(&self.marked, words).map(Outcome::Keys);
-                        listed.ok_or_else(|| {
-                            io::Error::other(format!(
-                                "the server answered '{answer}': 'keys NAME=VERSION ...' would be right"
-                            ))
-                        })
-                    }
-                    ("bad", text) => Ok(Outcome::Bad(text.to_owned())),
-                    _ => Err(io::Error::other(format!(
-                        "the server answered '{answer}': 'ok', 'recovered N', 'keys NAME=VERSION ...' or 'bad TEXT' would be right"
-                    ))),
-                };
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                format!("the check did not answer within {:?}", self.time)
-            }
-            Err(RecvTimeoutError::Disconnected) => match signal_of(server.child.wait()?) {
+        let wrong = match server.answer(self.time, Bounds::new(&self.farm))? {
+            Answer::Line(line) => return outcome_of(line.trim(), &self.marked),
+            Answer::Overdone(wrong) => wrong,
+            Answer::Late => format!("the check did not answer within {:?}", self.time),
+            Answer::Ended(status) => match signal_of(status) {
                 Some(signal) => format!("killed by {}", signal_name(signal)),
                 None => "the check ended instead of answering".to_owned(),
             },
         };
         self.server = None;
-        Ok(Outcome::Bad(outcome))
-    }
-
-    fn start(&self, command: &str) -> io::Result<Server> {
-        let mut shell = self.command(command);
-        let mut child =
-            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("the server has no pipes"));
-        };
-        let (send, answers) = channel();
-        thread::spawn(move || {
-            let mut output = BufReader::new(output);
-            loop {
-                let mut line = Vec::new();
-                match (&mut output).take(bounds::LINE_MAX).read_until(b'\n', &mut line) {
-                    Ok(0) | Err(_) => return,
-                    Ok(_) => {}
-                }
-                let whole = line.ends_with(b"\n") || (line.len() as u64) < bounds::LINE_MAX;
-                let line = match whole {
-                    true => Ok(String::from_utf8_lossy(&line).into_owned()),
-                    false => Err(format!(
-                        "the check's answer has more than {} KiB",
-                        bounds::LINE_MAX >> 10
-                    )),
-                };
-                if send.send(line).is_err() || !whole {
-                    return;
-                }
-            }
-        });
-        Ok(Server { child, input, answers })
+        Ok(Outcome::Bad(wrong))
     }
 }
 
-/// The next answer, or what the check has overdone before it came.
-fn wait(
-    answers: &Receiver<Result<String, String>>,
-    time: Duration,
-    mut bounds: Bounds<'_>,
-) -> io::Result<Result<Result<String, String>, RecvTimeoutError>> {
-    let began = Instant::now();
-    loop {
-        let left = time.saturating_sub(began.elapsed());
-        match answers.recv_timeout(left.min(bounds.patience())) {
-            Err(RecvTimeoutError::Timeout) if began.elapsed() < time => {
-                if let Some(excess) = bounds.excess(None)? {
-                    return Ok(Ok(Err(excess)));
-                }
-            }
-            answer => return Ok(answer),
+/// The meaning of a server's answer.
+fn outcome_of(answer: &str, marked: &Arc<Marked>) -> io::Result<Outcome> {
+    let strange =
+        |right: &str| io::Error::other(format!("the server answered '{answer}': {right}"));
+    match answer.split_once(' ').unwrap_or((answer, "")) {
+        ("ok", _) => Ok(Outcome::Good),
+        ("recovered", number) => {
+            let number = number.trim().parse().map(Outcome::Recovered);
+            number.map_err(|_| strange("a number is missing"))
         }
+        ("keys", words) => Listed::in_words(marked, words)
+            .map(Outcome::Keys)
+            .ok_or_else(|| strange("'keys NAME=VERSION ...' would be right")),
+        ("bad", text) => Ok(Outcome::Bad(text.to_owned())),
+        _ => Err(strange(
+            "'ok', 'recovered N', 'keys NAME=VERSION ...' or 'bad TEXT' would be right",
+        )),
+    }
+}
+
+/// The hash of the directory as a check has left it; none of one that is large, or gone.
+fn left(dir: &Path) -> Option<u128> {
+    let mut bytes = 0;
+    let read = tree::read_folder(dir, &mut |path, _| {
+        bytes += fs::symlink_metadata(path)?.len();
+        let small = bytes <= READ_BACK_BYTES_MAX;
+        small.then_some(()).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))
+    });
+    // A check may hold a file open, or leave one that cannot be read: it is opened again then.
+    Some(read.ok()?.hash(&Whole::default()))
+}
+
+/// Writes `tree` to `place`, and nothing else is there.
+fn write(tree: &Tree, place: &Path) -> io::Result<()> {
+    remove(place)?;
+    fs::create_dir_all(place)?;
+    tree.write_to(place)
+}
+
+/// Removes a folder, unless a check has done so.
+fn remove(folder: &Path) -> io::Result<()> {
+    unless_gone(fs::remove_dir_all(folder))
+}
+
+/// Moves a folder, unless a check has removed it.
+fn change_place(from: &Path, to: &Path) -> io::Result<()> {
+    remove(to)?;
+    unless_gone(fs::rename(from, to))
+}
+
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -512,5 +575,64 @@ fn signal_name(signal: i32) -> String {
         libc::SIGILL => "SIGILL".to_owned(),
         libc::SIGFPE => "SIGFPE".to_owned(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Change;
+    use crate::tree::{Content, Node};
+
+    /// Answers by the file `word`: it changes `once` and finds fault with what it made of it, removes the directory of
+    /// `gone`, ends at `end`.
+    const SERVER: &str = r#"tab=$(printf '\t'); while IFS="$tab" read -r dir acked issued; do
+        case $(cat "$dir/word" 2>/dev/null) in
+            once) echo twice > "$dir/word"; echo ok;;
+            heal) echo healed > "$dir/word"; echo ok;;
+            twice) echo bad twice;;
+            gone) rm -r "$dir"; echo recovered 1;;
+            end) exit 3;;
+            wild) echo strange;;
+            *) echo ok;;
+        esac
+    done"#;
+
+    fn tree(word: &str) -> Tree {
+        let mut tree = Tree::default();
+        let dir = tree.add(Node::Dir(std::collections::BTreeMap::new()));
+        let mut content = Content::default();
+        content.write(0, word.as_bytes());
+        content.size = word.len() as u64;
+        let node = Some(tree.add(Node::File(content)));
+        tree.apply(&Change::Name { dir, name: b"word".to_vec(), node });
+        tree
+    }
+
+    #[test]
+    fn states_in_a_row_are_judged_as_one_by_one() {
+        let server = Checker::Server(SERVER.to_owned());
+        let new = || {
+            let (dir, time) = (Path::new("/state"), Duration::from_secs(60));
+            Judge::new(&server, dir, time, Arc::default()).unwrap()
+        };
+        let words = ["a", "once", "b", "heal", "heal", "end", "once", "end", "gone", "c"];
+        let (mut alone, mut row) = (new(), new());
+        let one_by_one: Vec<Outcome> =
+            words.iter().map(|word| alone.judge(&tree(word), 1, 1).unwrap()).collect();
+        let asked = words.iter().map(|word| Some(Asked { tree: tree(word), issued: 1, acked: 1 }));
+        let in_a_row: Vec<Outcome> =
+            asked.chain([None]).filter_map(|asked| row.judge_in_turn(asked).unwrap()).collect();
+        assert_eq!(in_a_row, one_by_one);
+        let bad = |text: &str| Outcome::Bad(text.to_owned());
+        assert_eq!(
+            in_a_row[..4],
+            [Outcome::Good, bad("opened a second time: twice"), Outcome::Good, Outcome::Good]
+        );
+        assert_eq!(in_a_row[5], bad("the check ended instead of answering"));
+
+        let next = |word: &str| Some(Asked { tree: tree(word), issued: 1, acked: 1 });
+        assert!(row.judge_in_turn(next("wild")).unwrap().is_none());
+        assert!(row.judge_in_turn(next("a")).is_err(), "an answer that means nothing");
     }
 }

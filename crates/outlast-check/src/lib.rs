@@ -49,6 +49,7 @@ pub mod run;
 pub mod saved;
 pub mod search;
 pub mod serve;
+mod server;
 pub mod shell;
 pub mod strata;
 #[allow(unsafe_code)]

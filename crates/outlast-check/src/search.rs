@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capture::{self, CaptureError, marks::Marks};
-use crate::judge::{Checker, Judge, Outcome, Reopened};
+use crate::judge::{Asked, Checker, Judge, Outcome, Reopened};
 use crate::oracle::marked::Marked;
 use crate::order::{Moment, Ordered};
 use crate::run::Run;
@@ -355,14 +355,31 @@ impl<'a> Search<'a> {
                             return;
                         }
                     };
+                    // The state at the checker's, while the next one is laid out.
+                    let mut earlier = None;
                     loop {
-                        let job = match jobs.lock() {
-                            Ok(jobs) => jobs.recv(),
-                            Err(_) => return,
+                        let job = jobs.lock().ok().and_then(|jobs| jobs.recv().ok());
+                        let (next, asked) = match job {
+                            Some((state, hash, tree, issued, acked)) => (
+                                Some((state, hash, issued, acked)),
+                                Some(Asked { tree, issued, acked }),
+                            ),
+                            None => (None, None),
                         };
-                        let Ok((state, hash, tree, issued, acked)) = job else { return };
-                        let outcome = judge.judge(&tree, issued, acked);
-                        if results.send((state, hash, issued, acked, outcome)).is_err() {
+                        let outcome = judge.judge_in_turn(asked);
+                        let is_last = next.is_none() || outcome.is_err();
+                        // What fails before a state is checked is told with it.
+                        let job = match (&outcome, std::mem::replace(&mut earlier, next)) {
+                            (Err(_), None) => earlier.take(),
+                            (_, job) => job,
+                        };
+                        if let (Some((state, hash, issued, acked)), Some(outcome)) =
+                            (job, outcome.transpose())
+                            && results.send((state, hash, issued, acked, outcome)).is_err()
+                        {
+                            return;
+                        }
+                        if is_last {
                             return;
                         }
                     }

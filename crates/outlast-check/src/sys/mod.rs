@@ -7,11 +7,12 @@ use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 pub use self::filter::Stops;
 use self::filter::filter;
@@ -646,6 +647,23 @@ pub fn kill_group(leader: Tid) {
 pub fn kill(pid: Tid) {
     // SAFETY: no pointers.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// Whether there is something to read, or the other side has ended, before `time` is over.
+///
+/// # Errors
+/// Those of waiting.
+pub fn is_readable(file: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
+    let mut wanted = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let millis = time.as_millis().min(i32::MAX as u128) as libc::c_int;
+    // SAFETY: one descriptor, which the caller keeps open.
+    match unsafe { libc::poll(&raw mut wanted, 1, millis) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+        count => Ok(count != 0),
+    }
 }
 
 /// A pipe: its reading end, and its writing end.
