@@ -140,6 +140,7 @@ fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
         check_time: Duration::from_secs(60),
         jobs: 1,
         seed: 0,
+        write: None,
     };
     let (mut ours, mut plain, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {

@@ -16,6 +16,7 @@ use crate::bounds::{self, Bounds, Strays};
 use crate::files::quoted;
 use crate::judges::history::History;
 use crate::oracle::marked::{Listed, Marked};
+use crate::search::Limits;
 use crate::server::{Answer, Server};
 use crate::sys;
 use crate::tree::{self, Read as Whole, Tree};
@@ -56,7 +57,7 @@ impl Outcome {
     #[must_use]
     fn then(self, second: Self) -> Self {
         match second {
-            Self::Bad(text) => Self::Bad(format!("opened a second time: {text}")),
+            Self::Bad(_) => second,
             second if second != self => {
                 Self::Bad(format!("opened a second time: {second:?} after {self:?}"))
             }
@@ -93,6 +94,7 @@ const READ_BACK_BYTES_MAX: u64 = 32 << 20;
 pub struct Judge<'a> {
     checker: &'a Checker,
     time: Duration,
+    write: Option<String>,
     home: tempfile::TempDir,
     /// The checker starts here, within the home: the caller's folder, but for the directory.
     farm: PathBuf,
@@ -150,7 +152,7 @@ pub fn scratch() -> PathBuf {
 }
 
 impl<'a> Judge<'a> {
-    /// A judge by `checker`, each of whose runs ends within `time`. A relative `dir` is at the same
+    /// A judge by `checker`, within `limits`. A relative `dir` is at the same
     /// place below the checker's folder as it is here, beside links to everything else.
     ///
     /// # Errors
@@ -158,7 +160,7 @@ impl<'a> Judge<'a> {
     pub fn new(
         checker: &'a Checker,
         dir: &Path,
-        time: Duration,
+        limits: &Limits,
         reopened: Arc<Reopened>,
     ) -> io::Result<Self> {
         let home = tempfile::Builder::new().prefix("outlast-check-").tempdir_in(scratch())?;
@@ -185,7 +187,8 @@ impl<'a> Judge<'a> {
         let (strays, marked) = (Strays::default(), Arc::default());
         Ok(Self {
             checker,
-            time,
+            time: limits.check_time,
+            write: limits.write.clone(),
             home,
             farm,
             dir,
@@ -220,7 +223,7 @@ impl<'a> Judge<'a> {
             Reopening::Needless => Ok(first),
             Reopening::Known(second) => Ok(first.then(second)),
             Reopening::New(key) => {
-                let second = self.check(issued, acked)?;
+                let second = self.check_again(issued, acked)?;
                 self.note_reopened(key, &second);
                 Ok(first.then(second))
             }
@@ -271,7 +274,7 @@ impl<'a> Judge<'a> {
                     change_place(&self.dir, &ahead)?;
                 }
                 change_place(&behind, &self.dir)?;
-                let second = self.ask(command, issued, acked)?;
+                let second = self.check_again(issued, acked)?;
                 remove(&self.dir)?;
                 change_place(&ahead, &self.dir)?;
                 self.note_reopened(key, &second);
@@ -291,7 +294,8 @@ impl<'a> Judge<'a> {
         issued: u64,
         acked: u64,
     ) -> Reopening {
-        if matches!(first, Outcome::Bad(_)) || left == Some(tree.hash(&Whole::default())) {
+        let is_same = || self.write.is_none() && left == Some(tree.hash(&Whole::default()));
+        if matches!(first, Outcome::Bad(_)) || is_same() {
             return Reopening::Needless;
         }
         let told = if first.is_of_state() { (0, 0) } else { (issued, acked) };
@@ -353,6 +357,26 @@ impl<'a> Judge<'a> {
     /// Those of writing.
     pub fn lay_out(&self, tree: &Tree) -> io::Result<()> {
         write(tree, &self.dir)
+    }
+
+    /// The second opening; then something is written, if a command was given, and nothing of the rest is lost.
+    fn check_again(&mut self, issued: u64, acked: u64) -> io::Result<Outcome> {
+        let second = self.check(issued, acked)?;
+        if let Outcome::Bad(text) = second {
+            return Ok(Outcome::Bad(format!("opened a second time: {text}")));
+        }
+        let Some(write) = self.write.clone() else { return Ok(second) };
+        if let Outcome::Bad(text) = self.run(&write, issued, acked)? {
+            return Ok(Outcome::Bad(format!("it cannot be written to: {text}")));
+        }
+        let third = self.check(issued, acked)?;
+        Ok(match (&second, third) {
+            (_, Outcome::Bad(text)) => Outcome::Bad(format!("written to: {text}")),
+            (Outcome::Recovered(before), Outcome::Recovered(after)) if after < *before => {
+                Outcome::Bad(format!("written to: {after} recovered, {before} before"))
+            }
+            _ => second,
+        })
     }
 
     fn check(&mut self, issued: u64, acked: u64) -> io::Result<Outcome> {
@@ -598,6 +622,32 @@ mod tests {
         esac
     done"#;
 
+    fn limits(write: Option<&str>) -> Limits {
+        let (time, check_time) = (Duration::from_secs(600), Duration::from_secs(60));
+        Limits { time, check_time, jobs: 1, seed: 0, write: write.map(str::to_owned) }
+    }
+
+    /// A store whose check passes, and which finds its content gone once something is added.
+    #[test]
+    fn a_recovered_state_is_written_to() {
+        let check = Checker::Command("! grep -q lost {}/word && echo recovered 1".to_owned());
+        let add = "[ ! -e {}/locked ] && sed -i 's/cut/lost/' {}/word";
+        let mut judge =
+            Judge::new(&check, Path::new("/state"), &limits(Some(add)), Arc::default()).unwrap();
+        assert_eq!(judge.judge(&tree("whole"), 1, 1).unwrap(), Outcome::Recovered(1));
+        let Outcome::Bad(text) = judge.judge(&tree("cut"), 1, 1).unwrap() else { panic!() };
+        assert_eq!(text, "written to: status 1");
+        let mut refused = tree("whole");
+        let Node::Dir(_) = refused.node(tree::ROOT) else { panic!() };
+        let node = Some(refused.add(Node::File(Content::default())));
+        refused.apply(&Change::Name { dir: tree::ROOT, name: b"locked".to_vec(), node });
+        let Outcome::Bad(text) = judge.judge(&refused, 1, 1).unwrap() else { panic!() };
+        assert_eq!(text, "it cannot be written to: status 1");
+        let mut without =
+            Judge::new(&check, Path::new("/state"), &limits(None), Arc::default()).unwrap();
+        assert_eq!(without.judge(&tree("cut"), 1, 1).unwrap(), Outcome::Recovered(1));
+    }
+
     fn tree(word: &str) -> Tree {
         let mut tree = Tree::default();
         let dir = tree.add(Node::Dir(std::collections::BTreeMap::new()));
@@ -612,10 +662,8 @@ mod tests {
     #[test]
     fn states_in_a_row_are_judged_as_one_by_one() {
         let server = Checker::Server(SERVER.to_owned());
-        let new = || {
-            let (dir, time) = (Path::new("/state"), Duration::from_secs(60));
-            Judge::new(&server, dir, time, Arc::default()).unwrap()
-        };
+        let new =
+            || Judge::new(&server, Path::new("/state"), &limits(None), Arc::default()).unwrap();
         let words = ["a", "once", "b", "heal", "heal", "end", "once", "end", "gone", "c"];
         let (mut alone, mut row) = (new(), new());
         let one_by_one: Vec<Outcome> =

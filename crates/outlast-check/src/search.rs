@@ -35,7 +35,7 @@ pub struct State {
 /// How far each moment is searched.
 const BOUNDS: Bounds = Bounds { exhaustive: 10, pairs: 40, drawn: 40 };
 
-/// The limits of a search.
+/// How a search goes about its states.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// No new states are checked after it.
@@ -46,6 +46,8 @@ pub struct Limits {
     pub jobs: usize,
     /// What is drawn by chance follows from it.
     pub seed: u64,
+    /// A command of the shell that writes to a recovered state, which is then checked once more.
+    pub write: Option<String>,
 }
 
 /// A state with what is wrong with it.
@@ -144,7 +146,7 @@ impl<'a> Search<'a> {
     /// Those of making its folder.
     pub fn judge(&self) -> io::Result<Judge<'a>> {
         let reopened = Arc::clone(&self.reopened);
-        let judge = Judge::new(self.checker, self.dir, self.limits.check_time, reopened)?;
+        let judge = Judge::new(self.checker, self.dir, &self.limits, reopened)?;
         Ok(judge.by(&self.marked))
     }
 
@@ -334,7 +336,7 @@ impl<'a> Search<'a> {
         let (jobs_in, jobs) = sync_channel::<Job>(4 * self.limits.jobs);
         let jobs = Mutex::new(jobs);
         let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
-        let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
+        let (checker, dir, limits) = (self.checker, self.dir, self.limits.clone());
         let (reopened, marked) = (Arc::clone(&self.reopened), Arc::clone(&self.marked));
         let mut fault = None;
         // States of a content that is being checked.
@@ -342,9 +344,10 @@ impl<'a> Search<'a> {
         thread::scope(|scope| {
             for _ in 0..self.limits.jobs {
                 let results = results_in.clone();
-                let (jobs, reopened, marked) = (&jobs, Arc::clone(&reopened), &marked);
+                let (jobs, reopened) = (&jobs, Arc::clone(&reopened));
+                let (limits, marked) = (&limits, &marked);
                 scope.spawn(move || {
-                    let mut judge = match Judge::new(checker, dir, check_time, reopened) {
+                    let mut judge = match Judge::new(checker, dir, limits, reopened) {
                         Ok(judge) => judge.by(marked),
                         Err(error) => {
                             // The first job tells.

@@ -531,7 +531,7 @@ fn file_difference(content: &Content, path: &Path) -> io::Result<Option<String>>
     }
 }
 
-/// The tree of a real directory, each file's identity with its node.
+/// The tree of a real directory, each file's identity with its node; `seen` is called before a file is read.
 ///
 /// # Errors
 /// Those of reading.
@@ -552,24 +552,24 @@ pub fn read_folder(
             let kind = metadata.file_type();
             let path = entry.path();
             let name = entry.file_name().as_bytes().to_vec();
-            let node = if kind.is_dir() {
-                let node = tree.add(Node::Dir(BTreeMap::new()));
-                open.push((node, path.clone()));
-                node
-            } else if kind.is_symlink() {
-                tree.add(Node::Link(fs::read_link(&path)?.as_os_str().as_bytes().to_vec()))
-            } else if kind.is_file() {
-                if let Some(&node) = linked.get(&metadata.ino()) {
-                    tree.apply(&Change::Name { dir, name, node: Some(node) });
-                    continue;
-                }
-                let node = tree.add(Node::File(Content::read_from(&File::open(&path)?)?));
-                linked.insert(metadata.ino(), node);
-                node
-            } else {
+            if !(kind.is_dir() || kind.is_symlink() || kind.is_file()) {
                 continue;
-            };
+            }
+            if let Some(&node) = linked.get(&metadata.ino()).filter(|_| kind.is_file()) {
+                tree.apply(&Change::Name { dir, name, node: Some(node) });
+                continue;
+            }
+            let node = NodeId(tree.len() as u32);
             seen(&path, node)?;
+            tree.add(if kind.is_dir() {
+                open.push((node, path));
+                Node::Dir(BTreeMap::new())
+            } else if kind.is_symlink() {
+                Node::Link(fs::read_link(&path)?.as_os_str().as_bytes().to_vec())
+            } else {
+                linked.insert(metadata.ino(), node);
+                Node::File(Content::read_from(&File::open(&path)?)?)
+            });
             tree.apply(&Change::Name { dir, name, node: Some(node) });
         }
     }

@@ -297,6 +297,24 @@ fn a_check_that_prints_or_writes_gigabytes() {
 }
 
 #[test]
+fn a_program_that_writes_more_than_can_be_held() {
+    for program in ["head -c 3000000 /dev/zero >data/file; exec sleep 1000", "exec cat data/there"]
+    {
+        let tool = Tool::new();
+        fs::create_dir(tool.path().join("data")).unwrap();
+        let there = if program.contains("there") { 3_000_000 } else { 0 };
+        fs::write(tool.path().join("data/there"), vec![1; there]).unwrap();
+        let mut command = tool.command(TOOL);
+        command.env("OUTLAST_CHECK_BYTES", "2000000");
+        command.args(["--dir", "data", "--then", "true {}", "--", "/bin/sh", "-c", program]);
+        let output = command.output().unwrap();
+        tool.is_clean();
+        let Some(line) = refusal(&output) else { return };
+        assert!(line.contains("more than 2000000 bytes"), "{line}");
+    }
+}
+
+#[test]
 fn a_program_that_never_ends() {
     let program = "echo I 1; echo x >data/file; sync data/file data; echo A 1; setsid sleep 1000 & sleep 1000";
     let tool = Tool::new();

@@ -228,6 +228,9 @@ fn trace(options: &Options) -> Result<Run, CaptureError> {
     sys::kill_group(leader);
     let late = over.stop();
     let ended = ended?;
+    if tracer.watch.is_full() {
+        return Err(io::Error::other(watch::too_much()).into());
+    }
     if tracer.foreign {
         return Err(CaptureError::Foreign(program.display().to_string()));
     }
@@ -351,7 +354,9 @@ impl Tracer<'_> {
         while let Some((tid, stop)) = self.next_stop()? {
             self.settle()?;
             // A process whose first stop comes after the program's end is none of those ended then.
-            if self.over && !matches!(stop, Stop::Exited(_) | Stop::Killed(_)) {
+            if (self.over || self.watch.is_full())
+                && !matches!(stop, Stop::Exited(_) | Stop::Killed(_))
+            {
                 sys::kill(process_of(tid));
             }
             match stop {

@@ -44,10 +44,33 @@ pub struct Watch {
     read: Read,
     cut: FxHashMap<NodeId, u64>,
     fault: Option<String>,
+    /// Bytes that may still be held: those of the directory before the run, and of every change.
+    room: u64,
     /// The stack of the call that is recorded.
     pub(super) stack: Option<StackId>,
     /// Of each call.
     stacks: Vec<Option<StackId>>,
+}
+
+/// The environment variable that sets how many bytes a captured run may hold.
+pub const BYTES_MAX: &str = "OUTLAST_CHECK_BYTES";
+
+/// Bytes that a captured run may hold: a quarter of the memory, unless the environment says otherwise.
+fn bytes_max() -> u64 {
+    if let Some(bytes) = std::env::var(BYTES_MAX).ok().and_then(|text| text.parse().ok()) {
+        return bytes;
+    }
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = memory.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+    kib.map_or(4 << 30, |kib| kib * 1024 / 4)
+}
+
+/// More than that is written, or there from the start.
+pub(super) fn too_much() -> String {
+    let most = bytes_max();
+    format!(
+        "a captured run holds all that is written, and more than {most} bytes are: a smaller run would be right, or a larger {BYTES_MAX}"
+    )
 }
 
 /// Opens `path` for its identity alone, which the descriptor pins.
@@ -65,6 +88,7 @@ impl Watch {
         let device = fs::metadata(&dir)?.dev();
         let mut nodes = FxHashMap::default();
         let mut held = Vec::new();
+        let mut room = bytes_max();
         let mut seen = |path: &Path, node: NodeId| -> io::Result<()> {
             let metadata = fs::symlink_metadata(path)?;
             if metadata.dev() != device {
@@ -72,6 +96,10 @@ impl Watch {
                 return Err(io::Error::other(text));
             }
             let file = if metadata.is_file() { File::open(path)? } else { pin(path)? };
+            if metadata.is_file() {
+                let left = room.checked_sub(metadata.blocks() * 512);
+                room = left.ok_or_else(|| io::Error::other(too_much()))?;
+            }
             nodes.insert((metadata.dev(), metadata.ino()), node);
             held.resize_with(node.0 as usize + 1, || None);
             held[node.0 as usize] = Some(file);
@@ -93,6 +121,7 @@ impl Watch {
             read: Read::default(),
             cut: FxHashMap::default(),
             fault: None,
+            room,
             stack: None,
             stacks: Vec::new(),
         })
@@ -102,6 +131,12 @@ impl Watch {
     #[must_use]
     pub fn device(&self) -> u64 {
         self.device
+    }
+
+    /// Whether no more can be held.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.room == 0
     }
 
     /// The node of an identity.
@@ -166,6 +201,9 @@ impl Watch {
             if let Change::Cut { node, to } = change {
                 let least = self.cut.entry(*node).or_insert(*to);
                 *least = (*least).min(*to);
+            }
+            if let Change::Data { bytes, .. } = change {
+                self.room = self.room.saturating_sub(bytes.len() as u64);
             }
             self.now.apply(change);
         }

@@ -51,6 +51,9 @@ pub struct CheckArgs {
     /// log=FILE (a file appended to).
     #[arg(long, value_name = "NAME", conflicts_with_all = ["then", "server"])]
     pub judge: Option<String>,
+    /// Writes to each state that the check passes, a command of the shell, and checks it once more.
+    #[arg(long, value_name = "CMD", conflicts_with = "judge")]
+    pub write: Option<String>,
     /// Models of file systems, separated by commas.
     #[arg(long, value_name = "M[,M…]", default_value = "linux,ext4", value_delimiter = ',')]
     pub model: Vec<String>,
@@ -156,6 +159,7 @@ impl CheckArgs {
                 acked: pattern(&self.acked)?,
                 descriptor: self.marks_fd,
             },
+            write: self.write.clone(),
             twice: self.twice,
             exact: self.exact,
             faults: self.faults,

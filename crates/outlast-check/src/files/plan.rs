@@ -95,6 +95,8 @@ pub struct Plan {
     pub grain: Grain,
     /// How the program names its transactions.
     pub marks: Marks,
+    /// A command of the shell that writes to a recovered state, which is then checked once more.
+    pub write: Option<String>,
     /// Whether recoveries are crashed, too.
     pub twice: bool,
     /// Whether each store through a mapping is recorded.
@@ -134,6 +136,7 @@ impl Plan {
             models: ["linux", "ext4"].iter().filter_map(|name| models::find(name).ok()).collect(),
             grain: Grain { bytes: PAGE },
             marks: Marks::default(),
+            write: None,
             twice: false,
             exact: false,
             faults: false,
@@ -181,6 +184,7 @@ impl Plan {
             check_time: self.check_time,
             jobs: self.jobs.max(1),
             seed: self.seed,
+            write: self.write.clone(),
         }
     }
 

@@ -77,6 +77,12 @@ impl Program {
         self
     }
 
+    /// A command of the shell that writes to a recovered state, which is then checked once more.
+    pub fn write(mut self, command: impl Into<String>) -> Self {
+        self.plan.write = Some(command.into());
+        self
+    }
+
     /// Models of file systems by their names.
     pub fn models<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         match names.into_iter().map(models::find).collect::<Result<Vec<&'static Model>, _>>() {

@@ -101,11 +101,13 @@ impl Report {
             PAGE => String::new(),
             bytes => format!(" --sector {bytes}"),
         };
+        let write = self.plan.write.as_ref().map(|text| format!(" --write {}", quoted(text)));
         Some(format!(
-            "outlast check --run {}{sector} --state {} --keep state {}",
+            "outlast check --run {}{sector} --state {} --keep state {}{}",
             quoted(&case.run.as_ref()?.display().to_string()),
             quoted(&case.finding.state),
-            self.plan.check.option()
+            self.plan.check.option(),
+            write.unwrap_or_default()
         ))
     }
 

@@ -342,12 +342,30 @@ fn frame(bytes: &mut Vec<u8>, words: &[&[u8]], inline: bool) {
     }
 }
 
+/// Removes every key of the server.
+fn empty(socket: &Path, password: Option<&str>) {
+    let mut stream = UnixStream::connect(socket).expect("the server listens");
+    let mut requests = Vec::new();
+    if let Some(password) = password {
+        frame(&mut requests, &[b"AUTH", password.as_bytes()], false);
+    }
+    frame(&mut requests, &[b"FLUSHALL"], false);
+    stream.write_all(&requests).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert!(answers.ends_with("+OK\r\n"), "{answers}");
+}
+
 /// Several clients at once. Returns how many requests were answered.
 fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
     let mut random = Random::new(seed);
+    empty(socket, password);
     let mut clients = Vec::new();
     for number in 0..1 + random.below(6) {
-        let prefix = format!("{seed}:{number}:");
+        // No damage leads to another client's key, or to one of an earlier round.
+        let letters = format!("{number}{seed:012}").bytes().map(|digit| char::from(digit + 49));
+        let prefix: String = letters.collect();
         let bytes = script(&mut random, &prefix, password);
         let mut model = Model {
             password: password.map(str::to_owned),
