@@ -5,6 +5,7 @@
 //! front end costs is the same under every scheme, so that schemes differ by less than over `Transact`.
 
 use outlast::{Domain, Scheme};
+use outlast_measure::{Spread, Times};
 use outlast_redis::bench as redis;
 use outlast_sqlite::bench as sqlite;
 use outlast_sqlite::client::Sqlite;
@@ -14,7 +15,6 @@ use super::{Task, timing};
 use crate::papers::claim::{Found, Judgement, Rule};
 use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
-use crate::stats::Spread;
 
 /// Those that are compared.
 const SCHEMES: [Scheme; 5] =
@@ -82,12 +82,12 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Fr
             seed: task.seed,
         };
         for (scheme, turns) in SCHEMES.iter().zip(redis::measure(&plan, mix, &SCHEMES)?) {
-            let of = |metric, values: Vec<f64>| {
-                let spread = Spread::of(values).expect("there are rounds");
+            let of = |metric, value: &dyn Fn(&Times) -> f64| {
+                let spread = Spread::of(turns.iter().map(value)).expect("there are rounds");
                 Record::spread(Kind::Native, name, scheme.name(), metric, spread)
             };
-            records.push(of(Metric::THROUGHPUT, turns.rates));
-            records.push(of(Metric::LATENCY_P99, turns.p99_ns));
+            records.push(of(Metric::THROUGHPUT, &Times::per_second));
+            records.push(of(Metric::LATENCY_P99, &|turn| turn.quantile_ns(0.99)));
         }
     }
     match Sqlite::load() {
@@ -144,17 +144,11 @@ fn measure_sqlite(
     let mut records = Vec::new();
     for row in sqlite::measure(library, &plan, work, &subjects)? {
         let scheme = scheme_of(&row.name).unwrap_or(ROLLBACK_JOURNAL);
-        let mut of = |metric, figure: sqlite::Figure, scale: f64| {
-            let spread = Spread {
-                median: figure.median * scale,
-                p25: figure.low * scale,
-                p75: figure.high * scale,
-                rounds: task.amount.rounds,
-            };
+        let mut of = |metric, spread| {
             records.push(Record::spread(Kind::Native, name, scheme, metric, spread));
         };
-        of(Metric::THROUGHPUT, row.rate, 1e3);
-        of(Metric::LATENCY_P99, row.p99, 1e3);
+        of(Metric::THROUGHPUT, row.rate.scaled(1e3));
+        of(Metric::LATENCY_P99, row.p99.scaled(1e3));
     }
     Ok(records)
 }

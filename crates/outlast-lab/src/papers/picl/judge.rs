@@ -3,6 +3,8 @@
 //! Means over programs are geometric ones of their times over `ideal`. The paper does not say which it
 //! takes.
 
+use outlast_measure::middle;
+
 use super::measured::{Row, Set};
 use super::views::{mean, prior_means, reduction, row, slowdown, slowdowns, varied_works, works};
 use super::works::{Origin, Works};
@@ -317,9 +319,8 @@ fn logs(findings: &Findings) -> Option<(Found, Found)> {
         .filter_map(|work| row(rows, work, PICL, Set::Taken))
         .map(|row| row.log_mb(findings.divisor) * findings.of_eight_epochs())
         .collect();
-    all.sort_by(f64::total_cmp);
     let below = all.iter().filter(|megabytes| **megabytes < 50.0).count();
-    let median = *all.get(all.len() / 2)?;
+    let median = *middle(&mut all, |megabytes| *megabytes)?;
     let note = format!("the median; {below} of {} below 50 MB", all.len());
     Some((Found::of(median).noting(&note), Found::largest(&all)?))
 }
