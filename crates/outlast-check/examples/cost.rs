@@ -3,7 +3,7 @@
 //!
 //! `cost server [ROUNDS]` crashes 50 transactions of SQLite in WAL mode and has each state judged by one server that
 //! opens it, asks for its integrity and its rows, and has the same server open the same states in a loop, in turns, both
-//! on one processor's worth of checks. It wants `python3` with SQLite. Medians are printed with the least and the most.
+//! on one processor's worth of checks. It wants `python3` with SQLite. Medians are printed with their quartiles.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -19,6 +19,7 @@ use outlast_check::judge::{Checker, scratch};
 use outlast_check::models;
 use outlast_check::order::{Grain, Ordered};
 use outlast_check::search::{Limits, Search, bases};
+use outlast_measure::{Rounds, Spread};
 
 const WRITES: u64 = 10_000;
 const WRITES_A_SYNC: u64 = 10;
@@ -36,37 +37,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     {
         return server(rest.first().map_or(Ok(5), |word| word.parse())?);
     }
-    let rounds: usize = words.get(1).map_or(Ok(7), |word| word.parse())?;
+    let rounds: u32 = words.get(1).map_or(Ok(7), |word| word.parse())?;
     let program = std::env::current_exe()?;
-    let (mut plain, mut captured) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
+    let millis = Rounds::new(rounds, 1).run(2, |captured, _| -> Result<f64, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("data");
+        let command = vec![program.clone().into(), "write".into(), file.into()];
         let began = Instant::now();
-        let status = Command::new(&program).arg("write").arg(&file).status()?;
-        plain.push(began.elapsed());
-        assert!(status.success(), "the program has failed: {status}");
-
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("data");
-        let began = Instant::now();
-        let run = capture(&options(
-            folder.path(),
-            vec![program.clone().into(), "write".into(), file.into()],
-        ))?;
-        captured.push(began.elapsed());
-        assert!(run.calls.len() as u64 > WRITES, "calls are missing");
-    }
-    let ratios: Vec<f64> = plain
-        .iter()
-        .zip(&captured)
-        .map(|(plain, captured)| captured.as_secs_f64() / plain.as_secs_f64())
-        .collect();
-    let millis = |times: &[Duration]| times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
-    println!("plain     {} ms", spread(millis(&plain), 0));
-    println!("captured  {} ms", spread(millis(&captured), 0));
-    println!("ratio     {}", spread(ratios, 2));
+        if captured == 1 {
+            let run = capture(&options(folder.path(), command))?;
+            assert!(run.calls.len() as u64 > WRITES, "calls are missing");
+        } else {
+            let status = Command::new(&command[0]).args(&command[1..]).status()?;
+            assert!(status.success(), "the program has failed: {status}");
+        }
+        Ok(began.elapsed().as_secs_f64() * 1e3)
+    })?;
+    let [plain, captured] = &millis[..] else { unreachable!("two subjects") };
+    print(&[("captured", captured), ("plain", plain)], " ms");
     Ok(())
+}
+
+/// The spread of both, and of the ratio of the first to the second, round by round.
+fn print(turns: &[(&str, &[f64])], unit: &str) {
+    let spread = |values: &mut dyn Iterator<Item = f64>| Spread::of(values).expect("no rounds");
+    for (name, turns) in turns {
+        println!("{name:9} {:.0}{unit}", spread(&mut turns.iter().copied()));
+    }
+    let mut ratios = turns[0].1.iter().zip(turns[1].1).map(|(first, second)| first / second);
+    println!("ratio     {:.2}", spread(&mut ratios));
 }
 
 fn write(file: &Path) -> Result<(), Box<dyn Error>> {
@@ -115,7 +114,7 @@ for line in sys.stdin:
         print("bad", error, flush=True)
 "#;
 
-fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
+fn server(rounds: u32) -> Result<(), Box<dyn Error>> {
     let sqlite = Command::new("python3").args(["-c", "import sqlite3"]).status();
     if !sqlite.is_ok_and(|status| status.success()) {
         println!("missing: python3 with SQLite");
@@ -202,12 +201,8 @@ fn server(rounds: usize) -> Result<(), Box<dyn Error>> {
         assert!(child.wait()?.success(), "the server has failed");
         asked.push(search.passed().len() as f64 / time.as_secs_f64());
     }
-    let ratios = ours.iter().zip(&plain).map(|(ours, plain)| ours / plain).collect();
     println!("states of {TRANSACTIONS} transactions of SQLite in WAL mode, a second");
-    println!("judged    {}", spread(ours, 0));
-    println!("opened    {}", spread(plain, 0));
-    println!("asked     {}", spread(asked, 0));
-    println!("ratio     {}", spread(ratios, 2));
+    print(&[("judged", &ours), ("opened", &plain), ("asked", &asked)], "");
     Ok(())
 }
 
@@ -222,11 +217,4 @@ fn options(dir: &Path, command: Vec<OsString>) -> Options {
         exact: false,
         fault: None,
     }
-}
-
-/// Median, least and most.
-fn spread(mut values: Vec<f64>, digits: usize) -> String {
-    values.sort_by(f64::total_cmp);
-    let (least, most) = (values[0], values[values.len() - 1]);
-    format!("{:.digits$} ({least:.digits$} to {most:.digits$})", values[values.len() / 2])
 }

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use outlast::{Domain, Scheme};
 use outlast_lab::native::default_directory;
 use outlast_lab::table::TextTable;
-use outlast_sqlite::bench::{self, Figure, ONE_WAREHOUSE, Plan, Row, Work};
+use outlast_measure::Spread;
+use outlast_sqlite::bench::{self, ONE_WAREHOUSE, Plan, Row, Work};
 use outlast_sqlite::client::Sqlite;
 use outlast_sqlite::options::DatabaseOptions;
 use outlast_sqlite::plain;
@@ -126,7 +127,7 @@ fn bench(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
 }
 
 fn record(work: Work, row: &Row) -> serde_json::Value {
-    let figure = |of: Figure| json!({"median": of.median, "p25": of.low, "p75": of.high});
+    let figure = |of: Spread| json!({"median": of.median, "p25": of.p25, "p75": of.p75});
     json!({
         "work": work.name(),
         "subject": row.name,

@@ -3,7 +3,7 @@
 //! The search over images, its judge and the oracle of keys are [`outlast_check::memory`] and
 //! [`outlast_check::oracle`], which know any program over a `Medium`; they are re-exported here. Only
 //! [`runtime`] knows our own programs, and [`machine`] schemes of the timed machine. [`damage`] flips bits
-//! of pools.
+//! of pools. [`front`] crashes and kills the front ends, for their tests.
 //!
 //! What a failing image looks like, and what recovery made of it, an
 //! [`Explanation`](explain::Explanation) tells.
@@ -11,6 +11,7 @@
 
 pub mod damage;
 pub mod explain;
+pub mod front;
 pub mod machine;
 mod oracle;
 pub mod runtime;

@@ -11,6 +11,7 @@ mod advice;
 pub use advice::Advice;
 
 use outlast::Scheme;
+use outlast_measure::middle;
 
 use crate::compare::of_guarantee;
 use crate::format::{grouped, significant};
@@ -177,15 +178,14 @@ fn cost(records: &[Record], speeds: &[Speed], native: &Grid<'_>) -> Option<Strin
     let costs = Grid::of_metric(records, Kind::Native, Metric::PERSISTENCE_COST);
     let mut costs: Vec<(f64, &String)> =
         costs.rows.iter().filter_map(|row| Some((costs.value(row, &best.scheme)?, row))).collect();
-    costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = middle(&mut costs, |cost| cost.0).map(|cost| cost.0);
     let mut text = format!(
         "It keeps {:.0} % of the throughput of `{unprotected}`, which survives no crash",
         100.0 * best.mean / beside.mean
     );
-    if let (Some(median), Some(most)) = (costs.get(costs.len() / 2), costs.last()) {
+    if let (Some(median), Some((most, work))) = (median, costs.last()) {
         text += &format!(
-            "; a transaction takes {:.0} ns more (median), {:.0} at most ({})",
-            median.0, most.0, most.1
+            "; a transaction takes {median:.0} ns more (median), {most:.0} at most ({work})"
         );
     }
     Some(text + ".")

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use outlast::{Domain, Scheme};
+use outlast_measure::Rounds;
 use outlast_peers::engines::how_to_build;
 use outlast_redis::beside::{self as redis, Running, SUBJECTS};
 use outlast_sqlite::bench as sqlite;
@@ -117,7 +118,7 @@ const REDIS: [(&str, redis::Work); 2] = [
 /// Commands of one turn: the system counts CPU time in hundredths of a second, so a turn has to have many
 /// of them; turns.
 const COMMANDS: u32 = 60_000;
-const REDIS_ROUNDS: usize = 3;
+const REDIS_ROUNDS: u32 = 3;
 
 /// Keys, transactions and rounds of the databases: each commit waits for a disk.
 const KEYS: u64 = 10_000;
@@ -183,20 +184,14 @@ fn of_sqlite(
     for (done, work) in (0..).zip(SQLITE) {
         listen(Progress::Step { stage: "SQLite", done, total: SQLITE.len() as u64 });
         for row in sqlite::measure(library, &plan, work, &subjects)? {
-            let mut add = |metric, figure: sqlite::Figure, scale: f64| {
-                let spread = Spread {
-                    median: figure.median * scale,
-                    p25: figure.low * scale,
-                    p75: figure.high * scale,
-                    rounds: ROUNDS as u32,
-                };
+            let mut add = |metric, spread| {
                 let record = record(Part::Sqlite, work.name(), &row.name, metric, spread);
                 records.push(record.config(&config).domain("adr"));
             };
-            add(Metric::THROUGHPUT, row.rate, 1e3);
-            add(Metric::LATENCY_P99, row.p99, 1e3);
+            add(Metric::THROUGHPUT, row.rate.scaled(1e3));
+            add(Metric::LATENCY_P99, row.p99.scaled(1e3));
             if let Some(over) = row.rate_of_wal {
-                add(Metric::SPEED_OVER_WAL, over, 1.0);
+                add(Metric::SPEED_OVER_WAL, over);
             }
         }
     }
@@ -207,19 +202,16 @@ fn of_redis(
     setup: &Setup<'_>,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, redis::BesideError> {
-    let total = (REDIS.len() * REDIS_ROUNDS * SUBJECTS.len()) as u64;
+    let total = (REDIS.len() * SUBJECTS.len()) as u64 * u64::from(REDIS_ROUNDS);
     let mut done = 0;
     let mut records = Vec::new();
     for (name, work) in REDIS {
-        let mut turns: Vec<Vec<redis::Turn>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
-        for _ in 0..REDIS_ROUNDS {
-            for (subject, turns) in SUBJECTS.iter().zip(&mut turns) {
-                listen(Progress::Step { stage: "Redis", done, total });
-                let running = Running::start(subject, &setup.memory, setup.serve)?;
-                turns.push(running.turn(COMMANDS, work)?);
-                done += 1;
-            }
-        }
+        let turns = Rounds::new(REDIS_ROUNDS, setup.seed).run(SUBJECTS.len(), |subject, _| {
+            listen(Progress::Step { stage: "Redis", done, total });
+            done += 1;
+            let running = Running::start(&SUBJECTS[subject], &setup.memory, setup.serve)?;
+            running.turn(COMMANDS, work)
+        })?;
         for (subject, turns) in SUBJECTS.iter().zip(&turns) {
             let mut add = |metric, of: &dyn Fn(&redis::Turn) -> f64| {
                 let spread = Spread::of(turns.iter().map(of)).expect("there are rounds");

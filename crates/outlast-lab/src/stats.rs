@@ -1,47 +1,9 @@
-//! Medians, quartiles and latency histograms.
+//! Latency histograms, and the medians and quartiles of the measuring kit.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-
-/// The middle of several rounds, and how far they spread.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Spread {
-    /// Half of the rounds lie below.
-    pub median: f64,
-    /// A quarter lies below.
-    pub p25: f64,
-    /// Three quarters lie below.
-    pub p75: f64,
-    /// How many rounds.
-    pub rounds: u32,
-}
-
-impl Spread {
-    /// The spread of at least one finite value, in any order; `None` of nothing.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = values.into_iter().collect();
-        sorted.sort_by(f64::total_cmp);
-        (!sorted.is_empty()).then(|| Self {
-            median: quantile(&sorted, 0.5),
-            p25: quantile(&sorted, 0.25),
-            p75: quantile(&sorted, 0.75),
-            rounds: sorted.len() as u32,
-        })
-    }
-}
-
-/// The value below which a share of the `sorted` values lies, interpolated between neighbours
-/// (the definition that spreadsheets and NumPy use by default).
-///
-/// # Panics
-/// When there are no values.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let position = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
-    let below = sorted[position.floor() as usize];
-    let above = sorted[position.ceil() as usize];
-    below + (above - below) * position.fract()
-}
+pub use outlast_measure::{Spread, quantile};
 
 /// How long single calls took: nanoseconds to minutes, each within 0.1 %.
 #[derive(Clone, Debug)]
@@ -91,16 +53,6 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quartiles_follow_the_common_definition() {
-        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
-        assert_eq!((spread.p25, spread.median, spread.p75), (1.75, 2.5, 3.25));
-        assert_eq!(spread.rounds, 4);
-        let one = Spread::of([7.0]).unwrap();
-        assert_eq!((one.p25, one.median, one.p75), (7.0, 7.0, 7.0));
-        assert_eq!(Spread::of([]), None);
-    }
 
     #[test]
     fn histograms_merge_and_answer_within_their_precision() {

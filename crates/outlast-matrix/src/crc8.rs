@@ -101,14 +101,8 @@ mod tests {
     }
 
     fn samples(count: usize) -> impl Iterator<Item = Line> {
-        let mut x = 0x9e37_79b9_7f4a_7c15u64;
-        let mut next = move || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x
-        };
-        std::iter::repeat_with(move || std::array::from_fn(|_| next())).take(count)
+        let mut random = outlast_trace::Random::new(1);
+        std::iter::repeat_with(move || std::array::from_fn(|_| random.next_u64())).take(count)
     }
 
     #[test]

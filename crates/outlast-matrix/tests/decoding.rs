@@ -6,7 +6,7 @@ use common::{Rng, Written, minus, repaired};
 use outlast_matrix::{Line, LineSet, Locate, Matrix, Outcome, Place, Shape, Sums, crc8};
 
 fn page() -> (Written, Rng) {
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     (Written::random(Shape::PAGE, &mut rng), rng)
 }
 
@@ -49,7 +49,7 @@ fn what_was_written_is_clean_by_every_rule() {
 
 #[test]
 fn lines_that_are_no_members_may_hold_anything() {
-    let mut rng = Rng(2);
+    let mut rng = Rng::new(2);
     let members = LineSet::of(49, (0..49).filter(|line| line % 3 != 1));
     let written = Written::with_members(Shape::PAGE, members, &mut rng);
     let others: Vec<usize> = (0..49).filter(|line| line % 3 == 1).collect();
@@ -66,7 +66,7 @@ fn lines_that_are_no_members_may_hold_anything() {
 
 #[test]
 fn lines_that_are_no_members_are_no_suspects() {
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let (stale, others) = ([at(2, 2), at(4, 4)], [at(2, 4), at(4, 2)]);
     let members = LineSet::of(49, (0..49).filter(|line| !others.contains(line)));
     let written = Written::with_members(Shape::PAGE, members, &mut rng);
@@ -81,7 +81,7 @@ fn lines_that_are_no_members_are_no_suspects() {
 /// and column c, counted from 1.
 fn figure_5(stale: &[(usize, usize)]) -> (Written, Vec<Line>, LineSet) {
     let shape = Shape::new(4, 4).expect("small sides");
-    let mut rng = Rng(5);
+    let mut rng = Rng::new(5);
     let members = LineSet::of(16, (0..16).filter(|line| *line != 11)); // the third has three lines
     let written = Written::with_members(shape, members, &mut rng);
     let line =

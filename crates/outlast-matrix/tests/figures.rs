@@ -30,7 +30,7 @@ struct Page {
 
 impl Page {
     fn new() -> Self {
-        let mut rng = Rng(0x6f75_746c_6173_7431);
+        let mut rng = Rng::new(0x6f75_746c_6173_7431);
         let written = Written::random(Shape::PAGE, &mut rng);
         Self { written, errors: (0..49).map(|_| rng.line()).collect() }
     }
@@ -98,7 +98,7 @@ fn up_to_four_stale_lines_in_every_set_of_places() {
 fn five_and_six_stale_lines_at_random_places() {
     const SETS: usize = 40_000;
     let page = Page::new();
-    let mut rng = Rng(5);
+    let mut rng = Rng::new(5);
     // The analysis sampled: it has 1.1 and 3.1 % for known places, where counting all sets gives
     // 1.04 and 3.15 %.
     for (size, values, known) in [(5, 65.76, 1.041), (6, 88.46, 3.154)] {
@@ -171,7 +171,7 @@ fn thirteen_lines_of_a_page_can_be_repaired_and_never_fourteen() {
     let cross: Vec<usize> = (0..49).filter(|line| line % 7 == 3 || line / 7 == 5).collect();
     assert_eq!(cross.len(), 13);
     assert!(page.corrects_known(&cross));
-    let mut rng = Rng(14);
+    let mut rng = Rng::new(14);
     for _ in 0..500 {
         assert!(!page.corrects_known(&rng.choose(14, 49)));
     }

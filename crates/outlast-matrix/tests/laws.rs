@@ -34,7 +34,7 @@ fn some_error(rng: &mut Rng) -> Line {
 }
 
 fn repairs_exactly_forests(shape: Shape, seed: u64) -> bool {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let written = Written::random(shape, &mut rng);
     let stale = some_lines(shape, &mut rng);
     let read = written.stale_at(&stale, &mut rng);
@@ -67,7 +67,7 @@ proptest! {
         seed: u64,
         damage in proptest::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let members = if rng.below(2) == 0 {
             LineSet::all(shape.lines())
         } else {
@@ -99,7 +99,7 @@ proptest! {
 
     #[test]
     fn crcs_do_as_known_places_where_they_miss_nothing(shape in shape(8), seed: u64) {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let written = Written::random(shape, &mut rng);
         let stale = some_lines(shape, &mut rng);
         let read = written.stale_at(&stale, &mut rng);
@@ -126,7 +126,7 @@ fn the_forest_rule_holds_for_large_matrices_and_both_ways() {
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn crcs_alone_locate_nearly_all_that_known_places_repair() {
-    let mut rng = Rng(77);
+    let mut rng = Rng::new(77);
     let written = Written::random(Shape::PAGE, &mut rng);
     for count in 1..=6 {
         let (mut repairable, mut failed) = (0, 0);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use outlast::{BlockKind, ByteRange, PoolOffset, Runner, Transact};
 use outlast_peers::{Granularity, Pmdk, PmdkPool};
+use outlast_trace::Random;
 
 const WORDS: u64 = 1 << 20;
 const SWAPS: u32 = 200_000;
@@ -27,12 +28,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         pools.push((granularity, pool, vector));
     }
-    let mut state = 1;
+    let mut random = Random::new(1);
     for _round in 0..5 {
         for (granularity, pool, vector) in &mut pools {
             let start = Instant::now();
             for _ in 0..SWAPS {
-                let (a, b) = (word(&mut state, *vector), word(&mut state, *vector));
+                let (a, b) = (word(&mut random, *vector), word(&mut random, *vector));
                 pool.run(|tx| {
                     tx.will_write(&[ByteRange::new(a, 8), ByteRange::new(b, 8)])?;
                     let (x, y) = (tx.load_u64(a)?, tx.load_u64(b)?);
@@ -48,10 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A random word of the vector (xorshift64*).
-fn word(state: &mut u64, vector: PoolOffset) -> PoolOffset {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    vector.plus(state.wrapping_mul(0x2545_f491_4f6c_dd1d) % WORDS * 8)
+/// A random word of the vector.
+fn word(random: &mut Random, vector: PoolOffset) -> PoolOffset {
+    vector.plus(random.below(WORDS) * 8)
 }

@@ -505,6 +505,7 @@ mod tests {
 
     use super::*;
     use crate::heap::Heap;
+    use outlast_trace::Random;
 
     /// Memory, and a disk that has what was written through or back.
     struct Disk {
@@ -593,7 +594,7 @@ mod tests {
             let (disk, mut first) = (Disk::new(), 1);
             let mut log = FenceLog::new(REGION, first, None);
             let mut fenced: BTreeMap<u64, u64> = BTreeMap::new();
-            let mut random = seed | 1;
+            let mut random = Random::new(seed);
             for (turn, (noted, is_known)) in (1..).zip(&fences) {
                 for line in noted.iter().flat_map(|range| range.clone()) {
                     disk.store(line, turn);
@@ -604,13 +605,10 @@ mod tests {
                 for (line, value) in &fenced {
                     prop_assert_eq!(medium.load_u64(LineAddr(*line).start()), *value);
                 }
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                match random % 16 {
+                match random.below(16) {
                     // The system writes a page.
                     0..5 => {
-                        let page = DATA.start * LINE_BYTES / PAGE_BYTES + random % 11;
+                        let page = DATA.start * LINE_BYTES / PAGE_BYTES + random.below(11);
                         disk.write_back(in_bytes(page..page + 1)).unwrap();
                     }
                     // Power fails, and the pool is opened anew.

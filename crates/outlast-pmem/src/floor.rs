@@ -15,7 +15,8 @@ use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
+use outlast_measure::Spread;
+use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset, Random};
 
 use crate::medium::Medium;
 
@@ -158,7 +159,8 @@ pub fn measure_floor<M: Medium>(
         medium.store_u64(PoolOffset(page), 1);
     }
     let clock_ns = clock_ns();
-    let mut bench = Bench { medium, random: options.seed, log_next: 0, value: 0 };
+    let mut bench =
+        Bench { medium, random: Random::from_state(options.seed), log_next: 0, value: 0 };
     let mut samples = vec![Vec::new(); CELLS];
     for round in 0..options.rounds {
         progress(round, options.rounds);
@@ -170,11 +172,10 @@ pub fn measure_floor<M: Medium>(
         }
     }
     progress(options.rounds, options.rounds);
-    let rows = samples.iter_mut().enumerate().map(|(cell, samples)| {
+    let rows = samples.into_iter().enumerate().map(|(cell, samples)| {
         let (pattern, lines) = cell_of(cell);
-        samples.sort_unstable();
-        let at = |quarter| samples.get(samples.len() * quarter / 4).copied().unwrap_or(0);
-        FloorRow { pattern, lines, p25_ns: at(1), p50_ns: at(2), p75_ns: at(3) }
+        let [p25_ns, p50_ns, p75_ns] = quartiles(samples);
+        FloorRow { pattern, lines, p25_ns, p50_ns, p75_ns }
     });
     FloorReport {
         rows: rows.collect(),
@@ -192,21 +193,24 @@ fn cell_of(cell: usize) -> (Pattern, usize) {
 
 /// The median of what two readings of the clock are apart when nothing happens in between.
 fn clock_ns() -> u64 {
-    let mut apart: Vec<u64> = (0..1001)
-        .map(|_| {
-            fence(Ordering::SeqCst);
-            let start = Instant::now();
-            fence(Ordering::SeqCst);
-            start.elapsed().as_nanos() as u64
-        })
-        .collect();
-    apart.sort_unstable();
-    apart[apart.len() / 2]
+    let apart = (0..1001).map(|_| {
+        fence(Ordering::SeqCst);
+        let start = Instant::now();
+        fence(Ordering::SeqCst);
+        start.elapsed().as_nanos() as u64
+    });
+    quartiles(apart.collect())[1]
+}
+
+/// The quartiles of samples in nanoseconds; 0 of none.
+fn quartiles(samples: Vec<u64>) -> [u64; 3] {
+    let spread = Spread::of(samples.into_iter().map(|ns| ns as f64));
+    spread.map_or([0; 3], |Spread { p25, median, p75, .. }| [p25, median, p75].map(|ns| ns as u64))
 }
 
 struct Bench<'m, M> {
     medium: &'m M,
-    random: u64,
+    random: Random,
     /// Line of its log that either pattern writes next.
     log_next: u64,
     /// Stored values differ, so that no layer can leave a store out.
@@ -281,16 +285,10 @@ impl<M: Medium> Bench<'_, M> {
         }
     }
 
-    /// A random line behind the log (SplitMix64, scaled down).
+    /// A random line behind the log.
     fn far_line(&mut self) -> LineAddr {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.random;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
         let lines = (self.medium.len() - LOGS_BYTES) / LINE_BYTES;
-        let scaled = (u128::from(x) * u128::from(lines)) >> 64;
-        LineAddr(2 * LOG_LINES + scaled as u64)
+        LineAddr(2 * LOG_LINES + self.random.below(lines))
     }
 }
 
@@ -303,7 +301,8 @@ mod tests {
     #[test]
     fn every_pattern_makes_its_lines_durable_with_one_fence() {
         let medium = Counted::new(Heap::new(2 << 20));
-        let mut bench = Bench { medium: &medium, random: 1, log_next: 0, value: 0 };
+        let mut bench =
+            Bench { medium: &medium, random: Random::from_state(1), log_next: 0, value: 0 };
         for pattern in Pattern::ALL {
             let before = medium.counters();
             bench.sample(pattern, 5);

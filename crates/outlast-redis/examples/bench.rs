@@ -2,7 +2,7 @@
 //! mix A over sockets.
 //!
 //! `bench [ROUNDS [COMMANDS]]` wants `redis-server` and `redis-benchmark` in the path and works in
-//! `/dev/shm`. Subjects take turns; medians are printed with the least and the most. `bench disk [ROUNDS
+//! `/dev/shm`. Subjects take turns; medians are printed with their quartiles. `bench disk [ROUNDS
 //! [COMMANDS]]` puts pipelines of writes on the disk of `/var/tmp` instead, where each commit waits for a sync,
 //! beside Redis with an AOF that is synced always, and beside the same server without syncs.
 
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use outlast::{FilePool, MapOptions, OpenOptions, UnrecoveredPool};
-use outlast_redis::beside::{BOUND, Running, SUBJECTS, Subject, Turn, Work};
+use outlast_measure::{Rounds, Spread, Times};
+use outlast_redis::beside::{BOUND, BesideError, Running, SUBJECTS, Subject, Turn, Work};
 use outlast_redis::{Options, Server, create_pool};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
@@ -64,7 +65,7 @@ const DISK_WORKS: [Work; 6] = [
 ];
 
 /// Throughput of writes of which each is synced before it is answered.
-fn disk(rounds: usize, commands: u32) -> Outcome<()> {
+fn disk(rounds: u32, commands: u32) -> Outcome<()> {
     let folder = Path::new("/var/tmp");
     let unsynced = |pool: &Path, port: u16, scheme: &str| {
         let mut command = serve(pool, port, scheme);
@@ -73,26 +74,19 @@ fn disk(rounds: usize, commands: u32) -> Outcome<()> {
     };
     println!("thousand commands a second on a disk, and the share of Redis with AOF always");
     for work in DISK_WORKS {
-        let mut rates = vec![Vec::new(); 3];
-        for _ in 0..rounds {
-            let ours = Running::start(&SUBJECTS[0], folder, &serve)?;
-            rates[0].push(ours.turn(commands, work)?.rate / 1e3);
-            drop(ours);
-            let redis = Running::start(&SUBJECTS[4], folder, &serve)?;
-            rates[1].push(redis.turn(commands, work)?.rate / 1e3);
-            drop(redis);
-            let bound = Running::start(&SUBJECTS[0], folder, &unsynced)?;
-            rates[2].push(bound.turn(commands, work)?.rate / 1e3);
-        }
-        let median = |values: &[f64]| {
-            let mut values = values.to_vec();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        let share = median(&rates[0]) / median(&rates[1]);
-        let [ours, redis, bound] = [0, 1, 2].map(|subject| spread(rates[subject].clone(), 1));
+        let turns = Rounds::new(rounds, 1).run(3, |number, _| {
+            let running = match number {
+                0 => Running::start(&SUBJECTS[0], folder, &serve)?,
+                1 => Running::start(&SUBJECTS[4], folder, &serve)?,
+                _ => Running::start(&SUBJECTS[0], folder, &unsynced)?,
+            };
+            Ok::<_, BesideError>(running.turn(commands, work)?.rate / 1e3)
+        })?;
+        let spreads: Vec<Spread> = turns.into_iter().filter_map(Spread::of).collect();
+        let [ours, redis, bound] = &spreads[..] else { return Err("no rounds".into()) };
+        let share = ours.median / redis.median;
         println!(
-            "  {:5} pipeline {:2}: swift {ours}, always {redis}, share {share:.2}; without syncs {bound}",
+            "  {:5} pipeline {:2}: swift {ours:.1}, always {redis:.1}, share {share:.2}; without syncs {bound:.1}",
             work.test, work.pipeline
         );
     }
@@ -121,34 +115,27 @@ fn start(subject: &Subject) -> Outcome<Running> {
     Ok(Running::start(subject, Path::new("/dev/shm"), &serve)?)
 }
 
-/// The median with the least and the most.
-fn spread(mut values: Vec<f64>, digits: usize) -> String {
-    values.sort_by(f64::total_cmp);
-    let (Some(first), Some(last)) = (values.first(), values.last()) else {
-        return "-".to_owned();
-    };
-    format!("{:.digits$} ({first:.digits$}..{last:.digits$})", values[values.len() / 2])
+/// The spread of a figure over turns.
+fn of_turns<T>(turns: &[T], figure: impl Fn(&T) -> f64) -> Spread {
+    Spread::of(turns.iter().map(figure)).expect("there are rounds")
 }
 
-fn measure(rounds: usize, commands: u32, work: Work) -> Outcome<()> {
+fn measure(rounds: u32, commands: u32, work: Work) -> Outcome<()> {
     let subjects = [&SUBJECTS[..], &[BOUND]].concat();
-    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
     let commands = if work.pipeline > 1 { commands * 4 } else { commands };
-    for _ in 0..rounds {
-        for (subject, turns) in subjects.iter().zip(&mut turns) {
-            turns.push(start(subject)?.turn(commands, work)?);
-        }
-    }
+    let turns = Rounds::new(rounds, 1).run(subjects.len(), |number, _| -> Outcome<Turn> {
+        Ok(start(&subjects[number])?.turn(commands, work)?)
+    })?;
     let Work { test, bytes, pipeline } = work;
     println!("{test} of {bytes} bytes, 8 clients, pipeline {pipeline}");
     for (subject, turns) in subjects.iter().zip(&turns) {
-        let of = |figure: &dyn Fn(&Turn) -> f64| turns.iter().map(figure).collect::<Vec<f64>>();
+        let of = |figure: &dyn Fn(&Turn) -> f64| of_turns(turns, figure);
         println!(
-            "  {:16} {:24} us CPU  {:24} us user  {:24} k/s",
+            "  {:16} {:24.2} us CPU  {:24.2} us user  {:24.1} k/s",
             subject.name,
-            spread(of(&Turn::cpu_us), 2),
-            spread(of(&|turn| turn.user_us), 2),
-            spread(of(&|turn| turn.rate / 1e3), 1)
+            of(&Turn::cpu_us),
+            of(&|turn| turn.user_us),
+            of(&|turn| turn.rate / 1e3)
         );
     }
     Ok(())
@@ -261,47 +248,37 @@ fn operations(server: &Running, number: usize, count: u32) -> Outcome<Vec<u64>> 
 }
 
 /// YCSB's mix A: throughput and latency as its connections see them, CPU time of the server.
-fn ycsb(rounds: usize, count: u32) -> Outcome<()> {
-    let mut figures: Vec<[Vec<f64>; 4]> = SUBJECTS.iter().map(|_| Default::default()).collect();
-    for _ in 0..rounds {
-        for (subject, figures) in SUBJECTS.iter().zip(&mut figures) {
-            let running = &start(subject)?;
-            load_records(running)?;
-            let before = running.cpu_us()?;
-            let began = Instant::now();
-            let times: Outcome<Vec<Vec<u64>>> = std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..CONNECTIONS)
-                    .map(|number| {
-                        scope.spawn(move || operations(running, number, count / CONNECTIONS as u32))
-                    })
-                    .collect();
-                threads
-                    .into_iter()
-                    .map(|thread| {
-                        thread.join().map_err(|_| "a connection's thread has panicked")?
-                    })
-                    .collect()
-            });
-            let seconds = began.elapsed().as_secs_f64();
-            let used = running.cpu_us()? - before;
-            let mut times = times?.concat();
-            times.sort_unstable();
-            let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize] as f64 / 1e3;
-            figures[0].push(used / times.len() as f64);
-            figures[1].push(times.len() as f64 / seconds / 1e3);
-            figures[2].push(at(0.5));
-            figures[3].push(at(0.99));
-        }
-    }
+fn ycsb(rounds: u32, count: u32) -> Outcome<()> {
+    let turns = Rounds::new(rounds, 1).run(SUBJECTS.len(), |number, _| -> Outcome<[f64; 4]> {
+        let running = &start(&SUBJECTS[number])?;
+        load_records(running)?;
+        let before = running.cpu_us()?;
+        let began = Instant::now();
+        let times: Outcome<Vec<Vec<u64>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..CONNECTIONS)
+                .map(|number| {
+                    scope.spawn(move || operations(running, number, count / CONNECTIONS as u32))
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| "a connection's thread has panicked")?)
+                .collect()
+        });
+        let seconds = began.elapsed().as_secs_f64();
+        let used = running.cpu_us()? - before;
+        let times = times?.concat();
+        let count = times.len() as f64;
+        let times = Times::of(times);
+        let at = |share| times.quantile_ns(share) / 1e3;
+        Ok([used / count, count / seconds / 1e3, at(0.5), at(0.99)])
+    })?;
     println!("YCSB's mix A, {RECORDS} records of {FIELDS} fields, {CONNECTIONS} connections");
-    for (subject, [cpu, rate, p50, p99]) in SUBJECTS.iter().zip(figures) {
+    for (subject, turns) in SUBJECTS.iter().zip(&turns) {
+        let [cpu, rate, p50, p99] = [0, 1, 2, 3].map(|n| of_turns(turns, |turn| turn[n]));
         println!(
-            "  {:16} {:24} us CPU  {:24} k/s  {:24} us p50  {:24} us p99",
-            subject.name,
-            spread(cpu, 2),
-            spread(rate, 1),
-            spread(p50, 0),
-            spread(p99, 0)
+            "  {:16} {cpu:24.2} us CPU  {rate:24.1} k/s  {p50:24.0} us p50  {p99:24.0} us p99",
+            subject.name
         );
     }
     Ok(())
@@ -355,7 +332,7 @@ fn memory() -> Outcome<()> {
 }
 
 /// How long a server takes to its first answer after it was killed with a pool of 1 GiB.
-fn restart(rounds: usize) -> Outcome<()> {
+fn restart(rounds: u32) -> Outcome<()> {
     let mut millis = Vec::new();
     for _ in 0..rounds {
         let mut running = start(&SUBJECTS[0])?;
@@ -368,7 +345,8 @@ fn restart(rounds: usize) -> Outcome<()> {
         running.wait_for("GET key:000000000001", "$")?;
         millis.push(began.elapsed().as_secs_f64() * 1e3);
     }
-    println!("first answer after SIGKILL, pool of 1 GiB: {} ms", spread(millis, 1));
+    let millis = of_turns(&millis, |millis| *millis);
+    println!("first answer after SIGKILL, pool of 1 GiB: {millis:.1} ms");
     Ok(())
 }
 
@@ -382,7 +360,7 @@ fn main() -> Outcome<()> {
     if words.first().is_some_and(|word| word == "disk") {
         let number = |at: usize| words.get(at).map(|word| word.parse()).transpose();
         let (rounds, commands) = (number(1)?.unwrap_or(5), number(2)?.unwrap_or(100_000));
-        return disk(rounds as usize, commands);
+        return disk(rounds, commands);
     }
     let mut words = words.into_iter();
     let rounds = words.next().map_or(Ok(5), |word| word.parse())?;

@@ -11,6 +11,7 @@ use outlast::{
     Abort, CreateOptions, Domain, FilePool, Lane, MapOptions, Mapped, OpenOptions, PoolError,
     Runner, Scheme,
 };
+use outlast_measure::{Rounds, Times};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
 use outlast_workloads::zipf::{Latest, ScrambledZipfian, fnv_hash};
@@ -56,15 +57,6 @@ pub struct Plan {
     pub rounds: usize,
     /// What is drawn follows from it.
     pub seed: u64,
-}
-
-/// What one scheme's turns took: a value for each round.
-#[derive(Clone, Debug, Default)]
-pub struct Turns {
-    /// Operations per second.
-    pub rates: Vec<f64>,
-    /// What one operation in a hundred exceeds, in nanoseconds.
-    pub p99_ns: Vec<f64>,
 }
 
 /// A measurement that could not be made.
@@ -262,7 +254,7 @@ fn create(path: &Path, plan: &Plan, scheme: Scheme) -> Result<FilePool, PoolErro
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn measure(plan: &Plan, mix: Mix, schemes: &[Scheme]) -> Result<Vec<Turns>, BenchError> {
+pub fn measure(plan: &Plan, mix: Mix, schemes: &[Scheme]) -> Result<Vec<Vec<Times>>, BenchError> {
     let name = |number: usize| format!("outlast-redis-{}-{number}.pool", std::process::id());
     let files = (0..schemes.len()).map(|number| plan.directory.join(name(number))).collect();
     let removed = Removed(files);
@@ -278,20 +270,13 @@ pub fn measure(plan: &Plan, mix: Mix, schemes: &[Scheme]) -> Result<Vec<Turns>, 
         let engine = lane.run(|tx| Engine::open_with(tx, (plan.seed, 1)))?;
         let mut subject = Subject { lane, engine };
         load(plan, &mut subject)?;
-        subjects.push((subject, Draw::new(plan, mix), Turns::default()));
+        subjects.push((subject, Draw::new(plan, mix)));
     }
-    // The first round only warms up.
-    for round in 0..=plan.rounds {
-        for (subject, draw, turns) in &mut subjects {
-            let mut times = turn(plan, subject, draw)?;
-            times.sort_unstable();
-            if round > 0 {
-                turns.rates.push(times.len() as f64 * 1e9 / times.iter().sum::<u64>() as f64);
-                turns.p99_ns.push(times[(times.len() - 1) * 99 / 100] as f64);
-            }
-        }
-    }
-    Ok(subjects.into_iter().map(|(_, _, turns)| turns).collect())
+    let rounds = Rounds { count: plan.rounds as u32, warm_up: 1, seed: plan.seed };
+    rounds.run(subjects.len(), |number, _| {
+        let (subject, draw) = &mut subjects[number];
+        turn(plan, subject, draw)
+    })
 }
 
 fn load(plan: &Plan, subject: &mut Subject<'_>) -> Result<(), BenchError> {
@@ -304,16 +289,15 @@ fn load(plan: &Plan, subject: &mut Subject<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Nanoseconds of each operation.
-fn turn(plan: &Plan, subject: &mut Subject<'_>, draw: &mut Draw) -> Result<Vec<u64>, BenchError> {
+fn turn(plan: &Plan, subject: &mut Subject<'_>, draw: &mut Draw) -> Result<Times, BenchError> {
     let mut times = Vec::with_capacity(plan.turn);
     for _ in 0..plan.turn {
         let operation = [draw.next()];
         let start = Instant::now();
         subject.run(&operation)?;
-        times.push(start.elapsed().as_nanos().max(1) as u64);
+        times.push(start.elapsed().as_nanos() as u64);
     }
-    Ok(times)
+    Ok(Times::of(times))
 }
 
 #[cfg(test)]
@@ -336,7 +320,7 @@ mod tests {
             let turns = measure(&plan, mix, &[Scheme::Swift, Scheme::UndoArchapt]).unwrap();
             assert_eq!(turns.len(), 2);
             for turns in turns {
-                assert!(turns.rates.iter().all(|rate| *rate > 0.0) && turns.p99_ns.len() == 2);
+                assert!(turns.iter().all(|turn| turn.per_second() > 0.0) && turns.len() == 2);
             }
         }
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use outlast::{Abort, Transact};
 
 use crate::commands::{self, Command, Ctx, Run, SessionRun};
-use crate::random::Random;
 use crate::resp::{Args, OwnedArgs, Reply};
 use crate::script::{Commands, Scripts};
 use crate::store::garbage;
 use crate::store::{Changes, Keys, Root};
+use outlast_workloads::Random;
 
 /// The databases of a pool, for a program that runs transactions itself.
 ///
@@ -46,7 +46,7 @@ impl Engine {
     /// # Errors
     /// [`Abort::Cancelled`] when the pool holds something else.
     pub fn open(tx: &mut dyn Transact) -> Result<Self, Abort> {
-        let (root, random) = (Root::open(tx)?, Random::new(1));
+        let (root, random) = (Root::open(tx)?, Random::from_state(1));
         let (changes, scripts) = Default::default();
         Ok(Self { root, random, changes, scripts, database: 0, now_ms: 0 })
     }

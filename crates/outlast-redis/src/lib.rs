@@ -50,7 +50,6 @@ mod create;
 mod engine;
 mod glob;
 mod number;
-mod random;
 mod rdb;
 mod resp;
 mod script;

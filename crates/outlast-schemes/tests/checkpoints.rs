@@ -10,7 +10,7 @@ use outlast_sim::Domain;
 use outlast_sim::timed::{
     Cycle, LaneOps, Machine, MachineConfig, RunStats, Setup, Source, TimedJournal,
 };
-use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink};
 use std::sync::Arc;
 
 /// Lines that programs have, the first behind them included.
@@ -258,20 +258,9 @@ fn the_papers_example_has_its_entries_and_one_line_to_scan() {
     assert_eq!(entries, expected);
 }
 
-/// SplitMix64, as the crates under test have it, but ours: tests share no code with them.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ (mixed >> 27)) >> 11) % bound
-    }
-}
-
 /// What a program may do to memory, by two lanes to the same lines.
 fn program(seed: u64, count: u64) -> OpLog {
-    let mut draw = Draw(seed);
+    let mut draw = Random::from_state(seed);
     let mut log = OpLog::default();
     for number in 0..count {
         let lane = LaneId(draw.below(2) as u16);

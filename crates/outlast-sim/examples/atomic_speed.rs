@@ -8,24 +8,13 @@
 //! - *random*: 3 loads for each store, at random over 256 MiB.
 
 use outlast_sim::{AtomicConfig, AtomicDriver, Policy, Preset};
-use outlast_trace::{FlushKind, LaneId, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{FlushKind, LaneId, Op, OpLog, PoolOffset, Random, Sink};
 use std::time::Instant;
 
 const LANE: LaneId = LaneId(0);
 
-/// A small generator of its own, since the crate's is private.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 fn uniform(ops: usize, bytes: u64) -> OpLog {
-    let (mut log, mut draw) = (OpLog::default(), Draw(1));
+    let (mut log, mut draw) = (OpLog::default(), Random::new(1));
     for n in 0..ops as u64 {
         let at = PoolOffset(8 * draw.below(bytes / 8));
         match n % 4 {
@@ -37,7 +26,7 @@ fn uniform(ops: usize, bytes: u64) -> OpLog {
 }
 
 fn transactions(ops: usize, bytes: u64) -> OpLog {
-    let (mut log, mut draw) = (OpLog::default(), Draw(1));
+    let (mut log, mut draw) = (OpLog::default(), Random::new(1));
     let log_bytes = 1 << 20;
     let mut head = 0;
     while log.len() < ops {

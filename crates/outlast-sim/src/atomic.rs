@@ -11,12 +11,12 @@ use crate::{
     hierarchy::Hierarchy,
     journal::Journal,
     memory::Base,
-    rng::{Rng, derive},
     stats::HierarchyStats,
     wc::word_mask,
 };
 use outlast_trace::{
-    ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, line_pieces,
+    ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, derive,
+    line_pieces,
 };
 
 /// One in how many stores and flushes some flush under way completes early.
@@ -51,7 +51,7 @@ pub struct AtomicDriver<'b> {
     /// For each lane, the lines that it flushed since its last fence, while
     /// [`DurableMemory`] may hold bytes taken from them.
     flushed: Vec<Vec<LineAddr>>,
-    rng: Rng,
+    rng: Random,
 }
 
 impl<'b> AtomicDriver<'b> {
@@ -68,7 +68,7 @@ impl<'b> AtomicDriver<'b> {
             caches,
             memory: DurableMemory::new(Base::Borrowed(base), config.domain),
             completion: config.completion,
-            rng: Rng::new(derive(seed, 1)),
+            rng: Random::from_state(derive(seed, 1)),
         })
     }
 

@@ -79,7 +79,6 @@ mod journal;
 mod memory;
 mod nearest;
 mod policy;
-mod rng;
 mod stats;
 pub mod timed;
 mod wc;

@@ -3,8 +3,8 @@
 //! Each buffered word may leave at any time and in any order until its lane's fence (rule 10);
 //! a line of a 64-byte direct store leaves whole (rule 5). What leaves is handed to the caller.
 
-use crate::{cache::LineBytes, rng::Rng};
-use outlast_trace::LineAddr;
+use crate::cache::LineBytes;
+use outlast_trace::{LineAddr, Random};
 
 /// A part of a line on its way to memory: the words whose bits are set in `words`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ impl WcBuffer {
     }
 
     /// One of the lines that are here.
-    pub(crate) fn any(&self, rng: &mut Rng) -> Option<LineAddr> {
+    pub(crate) fn any(&self, rng: &mut Random) -> Option<LineAddr> {
         let drawn = rng.below(self.lines.len() as u64) as usize;
         self.lines.get(drawn).map(|buffered| buffered.line)
     }
@@ -89,7 +89,7 @@ impl WcBuffer {
     }
 
     /// Lets one word of the line go, drawn by `rng`, or the whole line where it is one.
-    pub(crate) fn let_go(&mut self, line: LineAddr, rng: &mut Rng) -> Option<Leaving> {
+    pub(crate) fn let_go(&mut self, line: LineAddr, rng: &mut Random) -> Option<Leaving> {
         let index = self.find(line)?;
         let buffered = &mut self.lines[index];
         let words = if buffered.whole { u8::MAX } else { any_bit(buffered.words, rng) };
@@ -134,7 +134,7 @@ pub(crate) fn word_mask(at: usize, len: usize) -> u8 {
     (((1u32 << end) - 1) & !((1u32 << first) - 1)) as u8
 }
 
-fn any_bit(bits: u8, rng: &mut Rng) -> u8 {
+fn any_bit(bits: u8, rng: &mut Random) -> u8 {
     let mut left = bits;
     for _ in 0..rng.below(u64::from(bits.count_ones())) {
         left &= left - 1;
@@ -159,7 +159,7 @@ mod tests {
     fn words_leave_one_by_one_in_orders_that_differ_and_lines_whole() {
         let mut orders = std::collections::BTreeSet::new();
         for seed in 0..50 {
-            let mut rng = Rng::new(seed);
+            let mut rng = Random::from_state(seed);
             let mut buffer = WcBuffer::new(2);
             buffer.put_words(LineAddr(3), 8, &[7; 24]);
             buffer.put_line(LineAddr(4), &[9; 64]);

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use outlast::Scheme;
+use outlast_measure::{Rounds, Spread, Times};
 use outlast_workloads::tpcc_terminals::Shape;
 
 use crate::client::{Client, ClientError, Sqlite};
@@ -183,57 +184,19 @@ pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subj
     pools.chain(first).chain(journals).chain([unprotected]).collect()
 }
 
-/// A middle and the quartiles around it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// The median over rounds.
-    pub median: f64,
-    /// A quarter of the rounds is below.
-    pub low: f64,
-    /// A quarter of the rounds is above.
-    pub high: f64,
-}
-
-impl Figure {
-    fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |share: f64| values[(share * (values.len() - 1) as f64).round() as usize];
-        Self { median: at(0.5), low: at(0.25), high: at(0.75) }
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.low, self.high)
-    }
-}
-
 /// What was measured of a subject.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The subject.
     pub name: String,
     /// Transactions of a millisecond.
-    pub rate: Figure,
+    pub rate: Spread,
     /// The rate over that of [`WAL`] in the same round, if it takes part.
-    pub rate_of_wal: Option<Figure>,
+    pub rate_of_wal: Option<Spread>,
     /// The median latency of a turn, in microseconds.
-    pub p50: Figure,
+    pub p50: Spread,
     /// What one in a hundred of a turn exceeds.
-    pub p99: Figure,
-}
-
-/// Latencies of one turn, in nanoseconds, in ascending order.
-struct Turn(Vec<u64>);
-
-impl Turn {
-    fn micros(&self, share: f64) -> f64 {
-        self.0[(share * (self.0.len() - 1) as f64) as usize] as f64 / 1e3
-    }
-
-    fn rate(&self) -> f64 {
-        self.0.len() as f64 / self.0.iter().sum::<u64>() as f64 * 1e6
-    }
+    pub p99: Spread,
 }
 
 /// Statements with names, prepared together.
@@ -288,14 +251,11 @@ pub fn measure(
         copy(loaded, file, subject)?;
         clients.push(connect(sqlite, subject, loaded, file).map_err(told_of(&subject.name))?);
     }
-    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
-    // The first round only warms up.
-    for round in 0..=plan.rounds {
-        for ((subject, client), turns) in subjects.iter().zip(&clients).zip(&mut turns) {
-            let turn = turn(client, plan, work, round as u64).map_err(told_of(&subject.name))?;
-            turns.extend((round > 0).then_some(turn));
-        }
-    }
+    let rounds = Rounds { count: plan.rounds as u32, warm_up: 1, seed: plan.seed };
+    let turns = rounds.run(subjects.len(), |number, round| {
+        let turn = turn(&clients[number], plan, work, round.into());
+        turn.map_err(told_of(&subjects[number].name))
+    })?;
     for (subject, client) in subjects.iter().zip(&clients) {
         let wrong = match work {
             Work::Tpcc => tpcc::inconsistency(client).map_err(told_of(&subject.name))?,
@@ -309,16 +269,19 @@ pub fn measure(
         }
     }
     let wal = subjects.iter().position(|subject| subject.name == WAL);
+    let spread = |values: &mut dyn Iterator<Item = f64>| Spread::of(values).expect("no rounds");
     let rows = subjects.iter().zip(&turns).map(|(subject, own)| {
-        let figure = |of: &dyn Fn(&Turn) -> f64| Figure::of(own.iter().map(of).collect());
-        let over =
-            |wal: &Vec<Turn>| own.iter().zip(wal).map(|(a, b)| a.rate() / b.rate()).collect();
+        let of = |value: &dyn Fn(&Times) -> f64| spread(&mut own.iter().map(value));
+        let over = |wal: usize| {
+            let pairs = own.iter().zip(&turns[wal]);
+            spread(&mut pairs.map(|(own, wal)| own.per_second() / wal.per_second()))
+        };
         Row {
             name: subject.name.clone(),
-            rate: figure(&Turn::rate),
-            rate_of_wal: wal.map(|wal| Figure::of(over(&turns[wal]))),
-            p50: figure(&|turn| turn.micros(0.5)),
-            p99: figure(&|turn| turn.micros(0.99)),
+            rate: of(&|turn| turn.per_second() / 1e3),
+            rate_of_wal: wal.map(over),
+            p50: of(&|turn| turn.quantile_ns(0.5) / 1e3),
+            p99: of(&|turn| turn.quantile_ns(0.99) / 1e3),
         }
     });
     Ok(rows.collect())
@@ -391,7 +354,7 @@ fn connect<'s>(
     Ok(client)
 }
 
-fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Turn, ClientError> {
+fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Times, ClientError> {
     let mut terminal: Box<dyn Terminal + '_> = match work {
         Work::Update => Box::new(ycsb::Updates::new(client, plan, round)?),
         Work::Insert => Box::new(ycsb::Inserts::new(client, plan, round, 1)?),
@@ -410,6 +373,5 @@ fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Turn
         terminal.run()?;
         times.push(start.elapsed().as_nanos() as u64);
     }
-    times.sort_unstable();
-    Ok(Turn(times))
+    Ok(Times::of(times))
 }

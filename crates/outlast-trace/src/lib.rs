@@ -29,6 +29,7 @@ mod op;
 mod otrace;
 #[cfg(feature = "champsim")]
 mod program;
+mod random;
 #[cfg(feature = "champsim")]
 mod whole;
 
@@ -48,5 +49,6 @@ pub use program::{
     cut_parts, from_champsim, in_order, is_output, is_program_trace, order as order_of_threads,
     to_champsim, tx_mark,
 };
+pub use random::{Random, derive, mix};
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

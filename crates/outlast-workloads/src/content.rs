@@ -11,7 +11,7 @@
 //! So a value that is torn, or that belongs to another key, is recognised by itself.
 
 use crate::facts::Version;
-use crate::random::mix;
+use outlast_trace::mix;
 
 /// The shortest value, in bytes.
 pub const VALUE_BYTES_MIN: usize = 8;

@@ -11,7 +11,7 @@
 
 use crate::Version;
 use crate::content::{stamp, unstamp};
-use crate::random::mix;
+use outlast_trace::mix;
 
 /// Bytes of the stamp.
 pub(crate) const STAMP_BYTES: usize = 8;

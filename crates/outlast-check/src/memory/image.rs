@@ -19,8 +19,8 @@ mod verdicts;
 
 pub(crate) use looked::Looked;
 use memory::Memory;
-pub use memory::mix;
 pub(crate) use memory::print;
+pub use memory::{draw, mix};
 use open::Open;
 pub(crate) use open::{Frame, Mode};
 use verdicts::IsValid;

@@ -32,7 +32,7 @@ pub use exhaustive::{
     Unchecked, Widest,
 };
 pub use history::{History, ImageRefused, TooWide};
-pub use image::{ImageMedium, Stuck, mix};
+pub use image::{ImageMedium, Stuck, draw, mix};
 pub use model::{Clflush, Domain, Model, Tear, UnknownTear, Wide};
 pub use sample::Sampled;
 pub use verdict::{Broken, Crash, Judge, Violation, panicked};

@@ -7,7 +7,7 @@ use outlast_trace::OpLog;
 use crate::memory::exhaustive::{Exhaustive, Failure, Told};
 use crate::memory::history::TooWide;
 use crate::memory::history::tracker::Tracker;
-use crate::memory::image::{ImageMedium, Mode, State, mix};
+use crate::memory::image::{ImageMedium, Mode, State, draw};
 use crate::memory::verdict::{Judge, judge};
 use crate::memory::witness::{CrashPoint, Witness};
 
@@ -71,8 +71,7 @@ struct Sampler<'a, J> {
 
 impl<J: Judge> Sampler<'_, J> {
     fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.random)
+        draw(&mut self.random)
     }
 
     fn below(&mut self, limit: usize) -> usize {

@@ -5,7 +5,7 @@
 
 use outlast_check::memory::{Check, Class, Crash, ImageMedium, Report, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::{PoolOffset, TxId};
+use outlast_trace::{PoolOffset, Random, TxId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bug {
@@ -180,11 +180,8 @@ enum Step {
 }
 
 fn steps(count: u64) -> Vec<Step> {
-    let mut random = 5u64;
-    let mut draw = |limit: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(0x1405_7b7e_f767_814f);
-        (random >> 33) % limit
-    };
+    let mut random = Random::new(5);
+    let mut draw = |limit| random.below(limit);
     let mut accounts = 0;
     let mut step = || {
         if accounts < 2 || draw(4) == 0 {

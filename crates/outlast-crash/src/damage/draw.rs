@@ -13,8 +13,7 @@ impl Draw {
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        crate::draw(&mut self.0)
     }
 
     /// A number below `limit`, which is not 0.

@@ -7,19 +7,12 @@ use outlast::{
     Transact, Tx, UnrecoveredPool,
 };
 use outlast_pmem::Recorder;
+use outlast_trace::Random;
 
 const LANES: u32 = 3;
 const POOL_BYTES: u64 = 256 << 10;
 const CELLS: u64 = 3;
 const STEPS: usize = 60;
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut x = *state;
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
 
 /// Every other run has lanes that come and go, so that one may be alone for a while.
 fn options(scheme: Scheme, lock_always: bool) -> OpenOptions {
@@ -37,7 +30,7 @@ struct Model {
 
 impl Model {
     /// One transaction of a lane, which loads nothing. It may become durable later.
-    fn step(&mut self, lane: &mut Lane<'_, Recorder>, later: bool, draws: &mut u64) {
+    fn step(&mut self, lane: &mut Lane<'_, Recorder>, later: bool, draws: &mut Random) {
         fn run<R>(
             lane: &mut Lane<'_, Recorder>,
             later: bool,
@@ -45,19 +38,19 @@ impl Model {
         ) -> R {
             if later { lane.run_later(body).unwrap() } else { lane.run(body).unwrap() }
         }
-        match random(draws) % 8 {
+        match draws.next_u64() % 8 {
             0 => {
                 let at = run(lane, later, |tx| tx.alloc(64, BlockKind::General));
                 self.freed.retain(|freed| *freed != at);
                 self.blocks.push(at);
             }
             1 if !self.blocks.is_empty() => {
-                let at = self.blocks.swap_remove(random(draws) as usize % self.blocks.len());
+                let at = self.blocks.swap_remove(draws.next_u64() as usize % self.blocks.len());
                 self.freed.push(at);
                 run(lane, later, |tx| tx.free(at));
             }
             _ => {
-                let (cell, value) = (random(draws) % CELLS, random(draws));
+                let (cell, value) = (draws.next_u64() % CELLS, draws.next_u64());
                 self.values[cell as usize] = value;
                 run(lane, later, |tx| tx.store_u64(self.cells.plus(cell * 64), value));
             }
@@ -115,23 +108,23 @@ fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
         .unwrap();
     let mut model =
         Model { cells, values: [0; CELLS as usize], blocks: Vec::new(), freed: Vec::new() };
-    let mut draws = seed;
+    let mut draws = Random::from_state(seed);
     // A lane goes on for a while, so that its numbers leave those of the others behind.
     let mut lane = 0;
     for step in 0..STEPS {
-        if random(&mut draws).is_multiple_of(4) {
-            match random(&mut draws) % 4 {
+        if draws.next_u64().is_multiple_of(4) {
+            match draws.next_u64() % 4 {
                 _ if stays => {}
                 0 => lanes[lane] = None,
                 1 => lanes.fill_with(|| None),
                 _ => {}
             }
-            lane = random(&mut draws) as usize % lanes.len();
+            lane = draws.next_u64() as usize % lanes.len();
         }
         let running = lanes[lane].get_or_insert_with(|| pool.lane().unwrap());
-        let later = random(&mut draws) % 8 < seed / 2 % 4 * 2;
+        let later = draws.next_u64() % 8 < seed / 2 % 4 * 2;
         model.step(running, later, &mut draws);
-        if later && random(&mut draws).is_multiple_of(4) {
+        if later && draws.next_u64().is_multiple_of(4) {
             continue;
         }
         pool.sync().unwrap();

@@ -14,7 +14,7 @@ use outlast::{
 };
 use outlast_crash::{Broken, Crash, Exhaustive, ImageMedium, Judge, Model, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::{OpLog, TxId};
+use outlast_trace::{OpLog, Random, TxId};
 
 #[derive(Clone, Copy, Persist)]
 #[repr(C)]
@@ -46,16 +46,6 @@ struct Mirror {
     by_number: BTreeMap<u16, Sale>,
     orders: VecDeque<Sale>,
     transactions: u64,
-}
-
-/// Numbers that a seed decides.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(0x1405_7B7E_F767_814F);
-        (self.0 >> 33) % limit
-    }
 }
 
 fn empty_shop<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Shop<'id>, Abort> {
@@ -96,7 +86,7 @@ fn work<'id>(
     tx: &mut TypedTx<'id, '_, impl Transact>,
     root: PPtr<'id, Shop<'id>>,
     mirror: &mut Mirror,
-    mut draw: Draw,
+    mut draw: Random,
 ) -> Result<(), Abort> {
     let shop = root.get(tx)?;
     for _ in 0..=draw.below(4) {
@@ -209,7 +199,7 @@ impl Run {
                 let gives_up = number % 6 == 0;
                 let result = lane.run(|tx| {
                     let mut changed = mirror.clone();
-                    work(tx, root, &mut changed, Draw(seed ^ number << 20))?;
+                    work(tx, root, &mut changed, Random::new(seed ^ number << 20))?;
                     if gives_up { Err(Abort::cancelled("given up")) } else { Ok(changed) }
                 });
                 match result {

@@ -12,6 +12,7 @@ use outlast::{
 use outlast_crash::{Anomaly, Call, SerialHistory};
 use outlast_pmem::schedule::{self, Plan};
 use outlast_pmem::{Heap, Medium, Recorder};
+use outlast_trace::Random;
 
 const LANES: u64 = 3;
 const POOL_BYTES: u64 = 4 << 20;
@@ -43,24 +44,16 @@ const PAGE: u64 = 4096;
 
 const WAITS: [Waits; 2] = [Waits::Always, Waits::Seldom];
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut x = *state;
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
 /// A transaction that loads some cells and stores to some of them, and now and then gives up.
 fn attempt<T: Transact>(tx: &mut T, cells: Cells, draws: u64, own: u64) -> Result<Call, Abort> {
-    let (mut call, mut draws) = (Call::default(), draws);
-    for _ in 0..2 + random(&mut draws) % 3 {
-        let cell = random(&mut draws) % cells.count;
+    let (mut call, mut draws) = (Call::default(), Random::from_state(draws));
+    for _ in 0..2 + draws.next_u64() % 3 {
+        let cell = draws.next_u64() % cells.count;
         if call.stores.iter().any(|(stored, ..)| *stored == cell) {
             continue;
         }
         let value = tx.load_u64(cells.place(cell))?;
-        if random(&mut draws).is_multiple_of(2) {
+        if draws.next_u64().is_multiple_of(2) {
             tx.store_u64(cells.place(cell), own)?;
             call.stores.push((cell, value, own));
         } else {
@@ -69,7 +62,7 @@ fn attempt<T: Transact>(tx: &mut T, cells: Cells, draws: u64, own: u64) -> Resul
     }
     // A value that it has both loaded and replaced counts once, as replaced.
     call.loads.retain(|(cell, _)| !call.stores.iter().any(|(stored, ..)| stored == cell));
-    match random(&mut draws) % 8 {
+    match draws.next_u64() % 8 {
         0 => Err(Abort::cancelled("given up")),
         _ => Ok(call),
     }
@@ -108,8 +101,7 @@ fn work<M: Medium>(
         if over.load(Ordering::Relaxed) {
             break;
         }
-        let mut draws = seed ^ lane << 56 ^ number << 24;
-        let draws = random(&mut draws);
+        let draws = Random::from_state(seed ^ lane << 56 ^ number << 24).next_u64();
         let began = clock.fetch_add(1, Ordering::SeqCst);
         let own = (lane + 1) << 32 | (number + 1);
         let body = |tx: &mut outlast::Tx<'_, M>| attempt(tx, cells, draws, own);

@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use outlast::Abort;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
+use outlast_measure::Rounds;
 
 use super::open::Arrivals;
 use super::outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
@@ -112,17 +110,11 @@ pub(crate) fn race(
         ((plan.turn.as_nanos() as f64 / mean) as u64).clamp(1, plan.transactions_max.max(1));
 
     let before: Vec<_> = subjects.iter().map(Subject::count).collect();
-    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); subjects.len()];
-    let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
-    let mut order: Vec<usize> = (0..subjects.len()).collect();
-    for _ in 0..plan.rounds {
-        order.shuffle(&mut rng);
-        for &index in &order {
-            let subject = &mut subjects[index];
-            rounds[index].push(turn(subject, per_lane)?);
-            advance(&subjects[index].scheme);
-        }
-    }
+    let rounds = Rounds::new(plan.rounds, plan.seed).run(subjects.len(), |index, _| {
+        let round = turn(&mut subjects[index], per_lane)?;
+        advance(&subjects[index].scheme);
+        Ok(round)
+    })?;
 
     let mut timings = Vec::new();
     for ((subject, before), rounds) in subjects.iter().zip(before).zip(rounds) {

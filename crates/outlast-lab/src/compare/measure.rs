@@ -1,5 +1,6 @@
 //! One scheme on the work, timed, with what its journal says.
 
+use outlast_measure::middle;
 use outlast_schemes::{EPOCH, MachineScheme, Options, Prepared, Streams, Work, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{MachineConfig, RunStats, Setup, instructions_of};
@@ -209,8 +210,7 @@ impl Subject {
         let points = (timed.warm_entries, RECOVERIES);
         let mut image = whole_image(&self.work.image, prepared.lines());
         let mut found = recoveries(machine, prepared, journal, &mut image, points)?;
-        found.sort_by(|a, b| a.memory_ns.total_cmp(&b.memory_ns));
-        if let Some(median) = found.get(found.len() / 2) {
+        if let Some(median) = middle(&mut found, |found| found.memory_ns) {
             records.push(record(Metric::RECOVERY_READS, median.reads as f64));
             records.push(record(Metric::RECOVERY_WRITES, median.writes as f64));
             records.push(record(Metric::RECOVERY_MEMORY_TIME, median.memory_ns));

@@ -1,5 +1,7 @@
 //! Keys and values, by their numbers.
 
+use outlast_trace::mix;
+
 /// A shape of keys and values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DataSet {
@@ -40,12 +42,4 @@ fn filled(mut word: u64, bytes: usize) -> Vec<u8> {
     }
     out.truncate(bytes);
     out
-}
-
-/// The finaliser of splitmix64.
-pub(super) fn mix(n: u64) -> u64 {
-    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ n >> 31
 }

@@ -4,13 +4,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
+use outlast_measure::Rounds;
 use outlast_peers::engines::{Engine, EngineError, Pair, Session};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
+use outlast_trace::mix;
 
 use super::EnginesSetup;
-use super::data::{DataSet, mix};
+use super::data::DataSet;
 use crate::stats::Latencies;
 
 /// Rows of a transaction that loads.
@@ -115,32 +114,29 @@ pub(super) fn race(
     advance: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<Timed>, EngineError> {
     let mut timed: Vec<Timed> = engines.iter().map(|_| Timed::default()).collect();
-    let mut order: Vec<usize> = (0..engines.len()).collect();
-    order.retain(|index| engines[*index].reads() || work.writes());
-    let mut syncs = vec![Some(0); engines.len()];
-    let mut random = ChaCha8Rng::seed_from_u64(setup.seed);
-    let total = u64::from(setup.rounds + 1) * order.len() as u64;
+    let takes_part = |index: &usize| engines[*index].reads() || work.writes();
+    let indexes: Vec<usize> = (0..engines.len()).filter(takes_part).collect();
+    let rounds = Rounds { count: setup.rounds, warm_up: 1, seed: setup.seed };
+    let total = u64::from(setup.rounds + 1) * indexes.len() as u64;
     let mut done = 0;
-    // The first round warms up.
-    for round in 0..=u64::from(setup.rounds) {
-        order.shuffle(&mut random);
-        for &index in &order {
-            let engine = &*engines[index];
-            let before = engine.syncs();
-            let (seconds, latencies) = turn(set, work, setup, engine, round)?;
-            let counted = engine.syncs().zip(before).map(|(now, before)| now - before);
-            done += 1;
-            advance(done, total);
-            if round > 0 {
-                timed[index].rates.push(work.transactions as f64 / seconds);
-                timed[index].latencies.merge(&latencies);
-                syncs[index] = syncs[index].zip(counted).map(|(all, more)| all + more);
-            }
-        }
-    }
+    let turns = rounds.run(indexes.len(), |subject, round| {
+        let engine = &*engines[indexes[subject]];
+        let before = engine.syncs();
+        let (seconds, latencies) = turn(set, work, setup, engine, round.into())?;
+        let syncs = engine.syncs().zip(before).map(|(now, before)| now - before);
+        done += 1;
+        advance(done, total);
+        Ok::<_, EngineError>((seconds, latencies, syncs))
+    })?;
     let transactions = (work.transactions * u64::from(setup.rounds)) as f64;
-    for (timed, syncs) in timed.iter_mut().zip(syncs) {
+    for (index, turns) in indexes.into_iter().zip(turns) {
+        let timed = &mut timed[index];
+        let syncs: Option<u64> = turns.iter().map(|(.., syncs)| *syncs).sum();
         timed.syncs = syncs.map(|syncs| syncs as f64 / transactions);
+        for (seconds, latencies, _) in turns {
+            timed.rates.push(work.transactions as f64 / seconds);
+            timed.latencies.merge(&latencies);
+        }
     }
     Ok(timed)
 }

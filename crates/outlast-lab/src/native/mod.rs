@@ -26,12 +26,10 @@ pub use flush_kinds::run as run_flush_kinds;
 pub use setup::{Contender, Own, Setup, Sharing, Size, UnknownContender, Usage};
 
 use outlast::Ack;
+use outlast_measure::Rounds;
 use outlast_peers::{Granularity, Pmdk};
 use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
 use outlast_workloads::{Scale, Workload};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::bench::{Outcome, Subject, compete};
 use crate::parallel::in_parallel;
@@ -169,11 +167,9 @@ impl Session<'_> {
             .chain(self.peers.iter().map(|peer| Contender::Pmdk(peer.1).name()))
             .chain(self.bare.iter().map(|log| Contender::Bare(*log).name()))
             .collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
-        let mut order: Vec<usize> = (0..names.len()).collect();
         let mut all: Option<Outcome> = None;
-        for _ in 0..if names.is_empty() { 0 } else { self.setup.placements() } {
-            order.shuffle(&mut rng);
+        let rounds = if names.is_empty() { 0 } else { self.setup.placements() };
+        for order in Rounds::new(rounds, self.setup.seed).orders(names.len()) {
             let outcome = self.compete_once(&schemes, &order, &wrap, listen)?;
             match &mut all {
                 Some(all) => all.extend(outcome),

@@ -12,6 +12,7 @@ use outlast::{
     Abort, BlockKind, CreateOptions, FilePool, OpenOptions, PoolOffset, RecoveryReport, RootKind,
     Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
 };
+use outlast_measure::{Spread, middle};
 use outlast_pmem::{MapOptions, Mapped};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -76,18 +77,19 @@ struct Opening {
 }
 
 fn told(scheme: Scheme, bytes: u64, mut openings: Vec<Opening>, domain: &str) -> Vec<Record> {
-    openings.sort_by(|a, b| a.ms.total_cmp(&b.ms));
-    let median = &openings[openings.len() / 2];
+    let spread = Spread::of(openings.iter().map(|opening| opening.ms)).expect("it was opened");
+    let report = middle(&mut openings, |opening| opening.ms).expect("it was opened").report;
     let name = SCHEMES.iter().find(|row| row.scheme == scheme).map_or("", |row| row.name);
     let workload = format!("recovery, {} GiB", bytes >> 30);
     let config = format!("{} MiB of log", LOG_BYTES >> 20);
     let record = |metric, value| {
         Record::new(Kind::Native, &workload, name, metric, value).domain(domain).config(&config)
     };
-    let mut time = record(Metric::RECOVERY_TIME, median.ms);
-    (time.p25, time.p75) = (Some(openings[0].ms), openings.last().map(|last| last.ms));
-    let report = median.report;
-    vec![time, record(Metric::RECOVERED, (report.replayed + report.undone) as f64)]
+    let time = Record::spread(Kind::Native, &workload, name, Metric::RECOVERY_TIME, spread);
+    vec![
+        time.domain(domain).config(&config),
+        record(Metric::RECOVERED, (report.replayed + report.undone) as f64),
+    ]
 }
 
 /// Makes a pool, crashes it with a full log, and opens it.

@@ -3,11 +3,9 @@
 //! A pool for each number, each with the same workload, and every round has a turn of each, so that
 //! ratios are of one run. Pools are made anew several times, as in the other competitions.
 
+use outlast_measure::Rounds;
 use outlast_pmem::Mapped;
 use outlast_workloads::Workload;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use super::directory::PoolDirectory;
 use super::{NativeError, Own, Session, Setup};
@@ -67,11 +65,8 @@ fn of_one(
             Session { setup, directory, workload, scale, peers: &[], bare: Vec::new() }
         })
         .collect();
-    let mut rng = ChaCha8Rng::seed_from_u64(setups[0].seed);
-    let mut order: Vec<usize> = (0..sessions.len()).collect();
     let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); sessions.len()];
-    for _ in 0..setups[0].placements() {
-        order.shuffle(&mut rng);
+    for order in Rounds::new(setups[0].placements(), setups[0].seed).orders(sessions.len()) {
         for (number, timing) in order.iter().zip(race_once(&sessions, &order, scheme, listen)?) {
             rounds[*number].extend(timing.rounds);
         }

@@ -82,6 +82,11 @@ impl Claim {
         }
     }
 
+    /// Its name without the paper's.
+    pub fn name(&self) -> &'static str {
+        self.id.split_once('.').map_or(self.id, |(_, name)| name)
+    }
+
     /// The number that a table shows as claimed: the value, else the bound, else the range's end.
     pub fn number(&self) -> Option<f64> {
         self.value.or(self.high).or(self.low)
@@ -104,6 +109,63 @@ impl Claim {
         };
         format!("{}{against}{range}", self.what)
     }
+}
+
+/// A row of a paper's judge: the name of a claim without the paper's, the rule that it has to meet, and the
+/// figure that stands for it.
+pub(super) type Row<F> = (&'static str, Rule, F);
+
+/// The names of the claims that a judge has rows for.
+pub(super) fn names<F>(rows: &[Row<F>]) -> Vec<&'static str> {
+    rows.iter().map(|(name, ..)| *name).collect()
+}
+
+/// The claims about some parts of a paper, judged: a record each.
+pub(super) fn judged(
+    paper: &str,
+    claims: &[Claim],
+    parts: &[String],
+    judgement: impl Fn(&Claim) -> Judgement,
+) -> Vec<Record> {
+    let wanted = claims.iter().filter(|claim| parts.iter().any(|part| part == claim.part));
+    wanted.map(|claim| judgement(claim).record(paper, claim)).collect()
+}
+
+/// A claim's judgement by its row: the figure if this run has it, or else what is missing.
+///
+/// # Panics
+/// When no row is for the claim.
+pub(super) fn by_row<F>(
+    rows: &[Row<F>],
+    claim: &Claim,
+    find: impl Fn(&F, Rule) -> Option<Found>,
+    missing: impl Fn() -> String,
+) -> Judgement {
+    let row = rows.iter().find(|(name, ..)| *name == claim.name());
+    let (_, rule, figure) =
+        row.unwrap_or_else(|| unreachable!("no measurement stands for the claim {}", claim.id));
+    match (rule, find(figure, *rule)) {
+        (Rule::Contradictory(why), found) => Judgement::Contradictory(found, why),
+        (rule, Some(found)) => Judgement::Compared(found, *rule),
+        (_, None) => Judgement::NotTestable(missing()),
+    }
+}
+
+/// The figure of a claim under other readings of what its paper leaves open, in words.
+pub(super) fn elsewhere(
+    claim: &Claim,
+    rule: Rule,
+    words: &str,
+    digits: usize,
+    readings: impl Iterator<Item = (&'static str, Option<Found>)>,
+) -> String {
+    let under = readings.filter_map(|(name, found)| {
+        let found = found?;
+        let met = if rule.holds(claim, &found) { ", which meets it" } else { "" };
+        Some(format!("{name} {:.digits$}{met}", found.value))
+    });
+    let under: Vec<String> = under.collect();
+    if under.is_empty() { String::new() } else { format!("{words}: {}", under.join(", ")) }
 }
 
 /// How a measured value meets a claimed one.
@@ -129,6 +191,8 @@ pub enum Rule {
     Zero,
     /// Two things differ by at most this many per cent; the measured value is the difference.
     Similar(f64),
+    /// Nothing can meet it, since the paper contradicts itself in this way.
+    Contradictory(&'static str),
 }
 
 /// What was found: the value, and how far it spreads over the workloads it comes from.
@@ -185,6 +249,9 @@ impl Rule {
     /// two ends is met by both, whatever the rule.
     pub fn holds(self, claim: &Claim, found: &Found) -> bool {
         let (low, high) = found.span.unwrap_or((found.value, found.value));
+        if let Self::Contradictory(_) = self {
+            return false;
+        }
         if let Some((least, most)) = claim.ends() {
             return low >= least && high <= most;
         }
@@ -197,7 +264,8 @@ impl Rule {
             Self::Near(share) => {
                 against(&|claimed| (found.value - claimed).abs() <= share * claimed.abs())
             }
-            Self::Within => false, // The claim has no two ends.
+            // The claim has no two ends.
+            Self::Within | Self::Contradictory(_) => false,
             Self::Equals => {
                 against(&|claimed| (found.value - claimed).abs() <= 1e-9 * claimed.abs())
             }
@@ -217,6 +285,7 @@ impl Rule {
             Self::Similar(percent) => {
                 format!("the difference in per cent, up to {percent:.0} counts as similar")
             }
+            Self::Contradictory(why) => why.to_owned(),
             Self::AtLeast | Self::AtMost | Self::Below | Self::Above | Self::Equals => {
                 String::new()
             }

@@ -138,8 +138,8 @@ pub struct Card {
     pub title: &'static str,
     /// What it is about, in a few words.
     pub about: &'static str,
-    /// The source of its judge, for the names of the claims that have a rule of their own.
-    pub judge: &'static str,
+    /// The names of the claims that its judge has rows for, without its own.
+    pub rows: fn() -> Vec<&'static str>,
 }
 
 /// A paper. Its folder implements this once; a line of [`PAPERS`](super::PAPERS) is all that else
@@ -185,21 +185,4 @@ pub trait Paper: Sync {
 
     /// What a report shows of it.
     fn for_report(&self, size: Size, directory: &Path, seed: u64) -> Box<dyn Run>;
-}
-
-/// Names of claims in the source of a judge: string literals in the arms of its matches.
-#[cfg(test)]
-pub(super) fn rules_in(source: &'static str) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for line in source.lines() {
-        let line = line.trim_start_matches([' ', '|']);
-        let arm = line.ends_with("=> {") || line.contains("\" =>") || line.ends_with('"');
-        if !line.starts_with('"') || !arm {
-            continue;
-        }
-        let head = line.split("=>").next().unwrap_or_default();
-        let quoted = head.split('"').skip(1).step_by(2);
-        names.extend(quoted.filter(|name| name.contains('.')));
-    }
-    names
 }

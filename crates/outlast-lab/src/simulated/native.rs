@@ -10,6 +10,7 @@ use outlast_workloads::Random;
 use crate::clock::{Stopwatch, ThreadStopwatch};
 use crate::native::{ScratchDirectory, default_directory};
 use crate::record::{Kind, Metric, Record};
+use crate::stats::Spread;
 
 /// How often each pattern is timed; the median counts.
 const ROUNDS: usize = 7;
@@ -64,29 +65,22 @@ struct Bench {
 
 impl Bench {
     fn time(&mut self, name: &str, repetitions: u64, mut once: impl FnMut(&mut Self, u64)) {
-        let mut ns: Vec<f64> = (0..ROUNDS)
-            .map(|_| {
-                // This thread's own time: others may have the processor meanwhile.
-                let (watch, wall) = (ThreadStopwatch::new(), Stopwatch::new());
-                (0..repetitions).for_each(|k| once(self, k));
-                let elapsed = watch.elapsed().unwrap_or(wall.elapsed().wall);
-                elapsed.as_secs_f64() * 1e9 / repetitions as f64
-            })
-            .collect();
-        ns.sort_by(f64::total_cmp);
-        let record = Record::new(Kind::Native, name, "none", Metric::PRIMITIVE, ns[ROUNDS / 2]);
-        let mut record = record.config("this machine, native").domain("adr");
-        (record.p25, record.p75) = (Some(ns[ROUNDS / 4]), Some(ns[ROUNDS * 3 / 4]));
-        record.rounds = Some(ROUNDS as u32);
-        self.records.push(record);
+        let ns = (0..ROUNDS).map(|_| {
+            // This thread's own time: others may have the processor meanwhile.
+            let (watch, wall) = (ThreadStopwatch::new(), Stopwatch::new());
+            (0..repetitions).for_each(|k| once(self, k));
+            let elapsed = watch.elapsed().unwrap_or(wall.elapsed().wall);
+            elapsed.as_secs_f64() * 1e9 / repetitions as f64
+        });
+        let spread = Spread::of(ns).expect("there are rounds");
+        let record = Record::spread(Kind::Native, name, "none", Metric::PRIMITIVE, spread);
+        self.records.push(record.config("this machine, native").domain("adr"));
     }
 
     /// Loads whose addresses are what the load before found, round `lines` lines in random order.
     fn chase(&mut self, name: &str, lines: u64, repetitions: u64) {
         let mut order: Vec<u32> = (0..lines as u32).collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, self.random.below(at as u64 + 1) as usize);
-        }
+        self.random.shuffle(&mut order);
         for (at, line) in order.iter().enumerate() {
             let next = order[(at + 1) % order.len()];
             self.medium.store_u64(LineAddr((*line).into()).start(), u64::from(next) * 64);

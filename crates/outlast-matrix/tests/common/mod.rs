@@ -2,17 +2,18 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use outlast_matrix::{Line, LineSet, Locate, Matrix, Outcome, Repair, Shape, Sums, crc8};
+use outlast_trace::Random;
 
-/// SplitMix64.
-pub struct Rng(pub u64);
+/// Random lines, and sets of them.
+pub struct Rng(Random);
 
 impl Rng {
+    pub fn new(state: u64) -> Self {
+        Self(Random::from_state(state))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next_u64()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use outlast_trace::LaneId;
+use outlast_trace::{LaneId, Random};
 
 /// Who gets the baton at each scheduling point.
 ///
@@ -113,7 +113,7 @@ pub(super) struct Choice {
 
 /// A plan being carried out.
 pub(super) enum Decider {
-    Random { random: SplitMix, stay: u8 },
+    Random { random: Random, stay: u8 },
     RoundRobin(Turns),
     Explicit { switches: std::vec::IntoIter<Switch>, next: Option<Switch> },
 }
@@ -121,7 +121,9 @@ pub(super) enum Decider {
 impl Decider {
     pub fn new(plan: &Plan) -> Self {
         match plan {
-            Plan::Random { seed, stay } => Self::Random { random: SplitMix(*seed), stay: *stay },
+            Plan::Random { seed, stay } => {
+                Self::Random { random: Random::from_state(*seed), stay: *stay }
+            }
             Plan::RoundRobin { operations } => {
                 let every = (*operations).max(1);
                 Self::RoundRobin(Turns { every, left: 0, interrupted: 0 })
@@ -214,22 +216,4 @@ fn nth_bit(mut bits: u64, n: u64) -> usize {
         bits &= bits - 1;
     }
     bits.trailing_zeros() as usize
-}
-
-/// A small generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-/// OOPSLA 2014); schedules need reproducibility, not quality.
-pub(super) struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
-    }
 }

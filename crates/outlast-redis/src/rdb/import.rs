@@ -15,10 +15,10 @@ use outlast::{Abort, FilePool, Lane, Mapped, PoolError, Runner};
 use super::file::{File, Item};
 use super::value::{Value, store};
 use super::{RdbError, Read};
-use crate::random::Random;
 use crate::store::mem::Mem;
 use crate::store::table::Content;
 use crate::store::{Changes, DATABASES, IMPORT_DATABASE, Keys, Root, garbage};
+use outlast_workloads::Random;
 
 /// Keys and bytes of one transaction.
 const KEYS_MAX: usize = 64;
@@ -140,7 +140,7 @@ fn with_keys<T>(
     now: u64,
     run: impl FnOnce(&mut Keys<'_>) -> Result<T, Abort>,
 ) -> Result<T, Abort> {
-    let (mut changes, mut random) = (Changes::default(), Random::new(1));
+    let (mut changes, mut random) = (Changes::default(), Random::from_state(1));
     let (changes, random) = (&mut changes, &mut random);
     run(&mut Keys { mem: tx, root, database, now, changes, random })
 }

@@ -3,9 +3,9 @@ use super::payload::value;
 use super::value::{GroupValue, PendingValue, StreamValue, Value};
 use super::write::push_string;
 use super::{file, from_payload, kind, packed, to_payload};
-use crate::random::Random;
 use crate::store::blob;
 use crate::store::stream::Id;
+use outlast_workloads::Random;
 
 /// The number of damaged payloads, where more are wanted.
 const MUTANTS: &str = "OUTLAST_RDB_MUTANTS";
@@ -137,7 +137,7 @@ fn damaged_bytes_are_refused_without_panic() {
         whole.extend_from_slice(&body[1..]);
     }
     whole.extend_from_slice(b"\xff\0\0\0\0\0\0\0\0");
-    let mut random = Random::new(wanted);
+    let mut random = Random::from_state(wanted);
     let mut refused = 0;
     for round in 0..wanted {
         let of_file = round % 16 == 0;
@@ -148,7 +148,7 @@ fn damaged_bytes_are_refused_without_panic() {
         for _ in 0..1 + random.below(4) {
             let at = random.below(mutant.len() as u64) as usize;
             match random.below(4) {
-                0 => mutant[at] = random.bits() as u8,
+                0 => mutant[at] = random.next_u64() as u8,
                 1 => mutant[at] ^= 1 << random.below(8),
                 2 => mutant[at] = 0xFF,
                 _ => mutant.truncate(at.max(1)),

@@ -17,10 +17,10 @@ use super::notify::Notifications;
 use super::options::Options;
 use super::pause::Pause;
 use super::pubsub::Channels;
-use crate::random::Random;
 use crate::resp::{ErrorCode, Limits};
 use crate::script::Scripts;
 use crate::store::{Changes, Root};
+use outlast_workloads::Random;
 
 /// How often things are looked after that no client asks for.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -131,7 +131,7 @@ impl State {
             root,
             config: Config::new(&options),
             options,
-            random: Random::new(seed),
+            random: Random::from_state(seed),
             changes: Changes::default(),
             counts: Counts::default(),
             saving: Arc::default(),

@@ -2,13 +2,13 @@
 
 use outlast::{Abort, PoolOffset};
 
-use crate::random::Random;
 use crate::store::entry::{Entry, Kind};
 use crate::store::garbage;
 use crate::store::layout::{DATABASES, Root};
 use crate::store::mem::Mem;
 use crate::store::size::rounded;
 use crate::store::table::{Content, Place, Table};
+use outlast_workloads::Random;
 
 /// What transactions have changed: for clients that watch keys, or wait for them.
 #[derive(Default, Debug)]

@@ -17,11 +17,11 @@
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset};
 
-use crate::random::Random;
 use crate::store::entry::{self, Entry, Kind};
 use crate::store::hasher::Hasher;
 use crate::store::mem::{Mem, damaged};
 use crate::store::size::rounded;
+use outlast_workloads::Random;
 
 const FIRST: u64 = 16;
 const FIRST_BITS: u32 = FIRST.trailing_zeros();

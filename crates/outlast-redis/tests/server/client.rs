@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions};
 use outlast_redis::{Options, ServeError, Server, Stopper};
@@ -53,6 +53,20 @@ impl Client {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// A connection to a server that is starting.
+    pub fn wait_for(path: &Path) -> Self {
+        let began = Instant::now();
+        loop {
+            match Self::connect(path) {
+                Ok(client) => return client,
+                Err(error) => {
+                    assert!(began.elapsed() < Duration::from_secs(20), "no server: {error}");
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        }
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {

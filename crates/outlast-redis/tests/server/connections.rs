@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::client::Served;
-use crate::random::Random;
+use outlast_workloads::Random;
 
 /// How many seconds it goes on, and a seed.
 const SECONDS: &str = "OUTLAST_CONNECTIONS";
@@ -275,8 +275,8 @@ fn script(random: &mut Random, prefix: &str, password: Option<&str>) -> Vec<u8> 
         frame(&mut bytes, &[b"AUTH", password.as_bytes()], false);
     }
     for _ in 0..random.below(30) {
-        let key = format!("{prefix}{}", random.one(&["a", "b"]));
-        let value = random.one(&["1", "x", "", "two words", "*3", "$5\r\n", "41"]);
+        let key = format!("{prefix}{}", random.pick(&["a", "b"]));
+        let value = random.pick(&["1", "x", "", "two words", "*3", "$5\r\n", "41"]);
         let (key, value) = (key.as_bytes(), value.as_bytes());
         let missing = format!("{prefix}none");
         let words: &[&[u8]] = match random.below(16) {
@@ -304,16 +304,13 @@ fn script(random: &mut Random, prefix: &str, password: Option<&str>) -> Vec<u8> 
             break;
         }
         let at = random.below(bytes.len() as u64) as usize;
-        let byte = *random
-            .one(&[b"*", b"$", b"\r", b"\n", b"0", b"7", b"-", b"\"", b"'", b" "])
-            .first()
-            .unwrap();
+        let byte = *random.pick(b"*$\r\n07-\"' ");
         match random.below(4) {
             0 => bytes[at] = byte,
             1 => bytes.insert(at, byte),
             2 => drop(bytes.remove(at)),
             _ => {
-                let broken = random.one(&[
+                let broken = random.pick(&[
                     "*\r\n",
                     "*x\r\n\r\n",
                     "*2\r\n$3\r\nGET\r\n$x\r\n",
@@ -383,7 +380,7 @@ fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
     while clients.iter().any(|(_, bytes, sent, _)| sent < &bytes.len()) {
         let number = random.below(clients.len() as u64) as usize;
         let (stream, bytes, sent, model) = &mut clients[number];
-        let most = random.one(&[&1u64, &3, &20, &100, &1000]).to_owned();
+        let most = *random.pick(&[1, 3, 20, 100, 1000]);
         let end = (*sent + 1 + random.below(most) as usize).min(bytes.len());
         match stream.write_all(&bytes[*sent..end]) {
             Ok(()) => *sent = end,

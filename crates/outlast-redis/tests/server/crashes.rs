@@ -6,19 +6,15 @@
 //! acknowledged, or after one more. Recoveries are crashed, too.
 
 use outlast::{CreateOptions, Medium, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
-use outlast_crash::{Check, Crash, Exhaustive, ImageMedium, Model, Sampled, Violation};
+use outlast_crash::front::{Program, by_chance, steps_ahead};
+use outlast_crash::{ImageMedium, Violation};
 use outlast_pmem::{Mark, Recorder};
 use outlast_redis::Engine;
-use outlast_trace::{LaneId, TxId};
+use outlast_trace::TxId;
 use outlast_workloads::Random;
-
-/// The variable with the number of crash points of histories by chance, where more are wanted.
-const CRASHES: &str = "OUTLAST_CRASHES";
 
 /// Executions of recovery for a history of one scheme.
 const IMAGES: u64 = 250;
-
-const POOL_BYTES: u64 = 512 << 10;
 
 fn open(scheme: Scheme) -> OpenOptions {
     OpenOptions { stream_from: Some(1), lock_stripes: 64, ..OpenOptions::with_scheme(scheme) }
@@ -96,7 +92,7 @@ fn start<M: Medium>(medium: M, scheme: Scheme) -> Result<Pool<M>, outlast::PoolE
 
 /// The databases after each step: those before the first at 0.
 fn states(steps: &[Step]) -> Vec<String> {
-    let medium = outlast_pmem::Heap::new(POOL_BYTES);
+    let medium = outlast_pmem::Heap::new(<History as Program>::POOL_BYTES);
     let pool = Pool::create_on(medium, &create(), &open(Scheme::Swift)).unwrap();
     let mut lane = pool.lane().unwrap();
     let mut engine = lane.run(|tx| Engine::open_with(tx, SECRET)).unwrap();
@@ -119,11 +115,11 @@ fn create() -> CreateOptions {
 }
 
 /// A history under a scheme.
-#[derive(Clone, Copy)]
-struct History<'h> {
+struct History {
     scheme: Scheme,
-    steps: &'h [Step],
-    states: &'h [String],
+    steps: Vec<Step>,
+    /// The databases after each step: those before the first at 0.
+    states: Vec<String>,
     /// A bug: each step is committed in two parts, a script at its [`CUT`].
     splits: bool,
 }
@@ -144,17 +140,27 @@ fn parts(step: &[String], splits: bool) -> [Step; 2] {
     }
 }
 
-impl History<'_> {
+impl History {
+    fn new(scheme: Scheme, steps: Vec<Step>) -> Self {
+        Self { scheme, states: states(&steps), steps, splits: false }
+    }
+}
+
+impl Program for History {
+    type Found = String;
+
+    const POOL_BYTES: u64 = 512 << 10;
+
     fn prepare(&self, medium: &Recorder) {
         let pool = Pool::create_on(medium, &create(), &open(self.scheme)).unwrap();
         pool.lane().unwrap().run(|tx| Engine::open_with(tx, SECRET)).unwrap();
     }
 
-    fn program(&self, medium: &Recorder) {
+    fn run(&self, medium: &Recorder) {
         let pool = start(medium, self.scheme).unwrap();
         let mut lane = pool.lane().unwrap();
         let mut engine = lane.run(|tx| Engine::open(tx)).unwrap();
-        for (index, step) in (1..).zip(self.steps) {
+        for (index, step) in (1..).zip(&self.steps) {
             for part in parts(step, self.splits) {
                 lane.run(|tx| run_step(&mut engine, tx, &part)).unwrap();
             }
@@ -172,43 +178,12 @@ impl History<'_> {
         found.map_err(|error| error.to_string())
     }
 
-    fn judge(&self, found: &String, crash: &Crash<'_>) -> Result<(), Violation> {
-        let acked = crash.acked.len();
-        let may_be = &self.states[acked..(acked + 2).min(self.states.len())];
-        match may_be.contains(found) {
-            true => Ok(()),
-            false => Err(format!("after {acked} steps: {found}").into()),
+    fn judge(&self, found: &String, acked: usize) -> Result<(), Violation> {
+        match steps_ahead(&self.states, acked, found) {
+            Some(_) => Ok(()),
+            None => Err(format!("after {acked} steps: {found}").into()),
         }
     }
-
-    /// An image at each of `points` crash points, and a crash of its recovery.
-    fn sample(&self, seed: u64, points: usize) -> Sampled {
-        let medium = Recorder::new(POOL_BYTES);
-        self.prepare(&medium);
-        let medium = Recorder::from_image(medium.to_bytes());
-        let base = medium.to_bytes();
-        self.program(&medium);
-        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
-            let found = self.recover(image).map_err(Violation::from);
-            found.and_then(|found| self.judge(&found, crash))
-        };
-        let settings = Exhaustive::new(Model::default()).recovery_ops_max(100_000_000);
-        settings.sample(&base, &medium.take_log(), seed, points, 1, judge).unwrap()
-    }
-}
-
-/// Crashes a history under a scheme.
-fn crash(name: &str, scheme: Scheme, steps: &[Step]) {
-    let states = states(steps);
-    let history = History { scheme, steps, states: &states, splits: false };
-    let check = Check::new(POOL_BYTES).images_max(IMAGES);
-    let report = check.prepared(|medium| history.prepare(medium)).run(
-        |_: LaneId, medium: &Recorder| history.program(medium),
-        |image: &ImageMedium| history.recover(image),
-        |found: &String, crash: &Crash<'_>| history.judge(found, crash),
-    );
-    let failures: Vec<String> = report.failures().map(|finding| format!("{finding:?}")).collect();
-    assert!(failures.is_empty(), "{name} under {scheme}: {failures:?}");
 }
 
 /// A history that a seed draws: steps of one to four commands over few keys, so that they meet.
@@ -311,7 +286,9 @@ const SCHEMES: [Scheme; 5] =
 
 fn crash_all(name: &str, steps: &[Step]) {
     for scheme in SCHEMES {
-        crash(name, scheme, steps);
+        let report = History::new(scheme, steps.to_vec()).every_image(IMAGES);
+        let failures: Vec<String> = report.failures().map(|found| format!("{found:?}")).collect();
+        assert!(failures.is_empty(), "{name} under {scheme}: {failures:?}");
     }
 }
 
@@ -437,38 +414,23 @@ fn a_script_in_two_transactions_is_found() {
     for text in [COUNTS, FAILS, MOVES] {
         let line = |text: &str| format!("EVAL {} 4 n l h z argument", script(text));
         let steps = steps(&["RPUSH l a b c", &line(text), &line(text)]);
-        let states = states(&steps);
-        let scheme = Scheme::Swift;
-        let bug = History { scheme, steps: &steps, states: &states, splits: true };
-        assert!(!bug.sample(1, 300).failures.is_empty(), "{text}");
-        let none = History { splits: false, ..bug };
-        assert!(none.sample(1, 300).failures.is_empty(), "{text}");
+        let mut history = History::new(Scheme::Swift, steps);
+        assert!(history.sample(1, 300).failures.is_empty(), "{text}");
+        history.splits = true;
+        assert!(!history.sample(1, 300).failures.is_empty(), "{text}");
     }
 }
 
-/// A failure names its seed.
 #[test]
 fn histories_by_chance_survive_crashes_and_crashes_of_recoveries() {
-    let wanted = std::env::var(CRASHES).map_or(1_500, |count| count.parse().unwrap());
-    let (mut points, mut images, mut seed) = (0, 0, 0);
-    while points < wanted {
-        let scheme = SCHEMES[seed as usize % SCHEMES.len()];
-        let steps = history(seed);
-        let states = states(&steps);
-        let history = History { scheme, steps: &steps, states: &states, splits: false };
-        let sampled = history.sample(seed, if wanted > 10_000 { 2_000 } else { 300 });
-        assert!(sampled.failures.is_empty(), "seed {seed}, {scheme}: {:?}", sampled.failures);
-        (points, images, seed) =
-            (points + sampled.crash_points, images + sampled.verified, seed + 1);
-    }
-    println!("{points} crash points of {seed} histories, {images} recoveries");
-    assert!(images > points, "recoveries are crashed, too");
+    by_chance("histories", |seed| {
+        History::new(SCHEMES[seed as usize % SCHEMES.len()], history(seed))
+    });
 }
 
 #[test]
 fn a_step_in_two_transactions_is_found() {
     let steps = steps(&["SET a 1; SET b 2", "INCR a; HSET h f 1", "DEL a; DEL b"]);
-    let states = states(&steps);
-    let history = History { scheme: Scheme::Swift, steps: &steps, states: &states, splits: true };
+    let history = History { splits: true, ..History::new(Scheme::Swift, steps) };
     assert!(!history.sample(1, 200).failures.is_empty());
 }

@@ -3,11 +3,11 @@
 //! `OUTLAST_DIFFERENTIAL=COMMANDS[,SEED]` runs more of them. Without redis-server the test says so and passes.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use crate::client::{Answer, Client, Served, folder};
-use crate::random::Random;
+use outlast_workloads::Random;
+
+use crate::client::{Answer, Client, Served};
+use crate::peer::Peer;
 
 /// The number of commands, and a seed.
 const COMMANDS: &str = "OUTLAST_DIFFERENTIAL";
@@ -277,13 +277,13 @@ const TEMPLATES: &[&str] = &[
 
 /// A word by its letter.
 fn word(random: &mut Random, letter: &str) -> Vec<u8> {
-    let any = |random: &mut Random| random.one(&["s", "l", "e", "h", "z"]).to_owned();
+    let any = |random: &mut Random| *random.pick(&["s", "l", "e", "h", "z"]);
     let key = |random: &mut Random, kind: &str| {
         // One key in eight is of another type.
-        let kind = if random.below(8) == 0 { any(random) } else { kind.to_owned() };
+        let kind = if random.below(8) == 0 { any(random) } else { kind };
         format!("{kind}{}", random.below(3)).into_bytes()
     };
-    let from = |random: &mut Random, words: &[&str]| random.one(words).as_bytes().to_vec();
+    let from = |random: &mut Random, words: &[&str]| random.pick(words).as_bytes().to_vec();
     match letter {
         "s" | "l" | "e" | "h" | "z" => key(random, letter),
         // Numbers that a double holds exactly: Redis adds long doubles.
@@ -295,7 +295,7 @@ fn word(random: &mut Random, letter: &str) -> Vec<u8> {
         "q" => format!("q{}", random.below(2)).into_bytes(),
         "a" => {
             let kind = any(random);
-            key(random, &kind)
+            key(random, kind)
         }
         "v" => from(
             random,
@@ -403,7 +403,7 @@ fn word(random: &mut Random, letter: &str) -> Vec<u8> {
 }
 
 fn command(random: &mut Random) -> Vec<Vec<u8>> {
-    let template = random.one(TEMPLATES);
+    let template = random.pick(TEMPLATES);
     let mut words = Vec::new();
     for part in template.split(' ') {
         match part.split_at(1) {
@@ -458,44 +458,6 @@ fn is_set(command: &[Vec<u8>]) -> bool {
     command.get(1).is_some_and(|key| key.starts_with(b"e"))
 }
 
-/// Redis, on a socket of its own.
-struct Redis {
-    process: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Redis {
-    fn start() -> Option<Self> {
-        let folder = folder();
-        let socket = folder.path().join("socket");
-        let mut command = Command::new("redis-server");
-        command
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
-            .arg(&socket);
-        command.arg("--dir").arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().ok()?;
-        let redis = Self { process, folder };
-        for _ in 0..500 {
-            if Client::connect(&socket).is_ok_and(|mut client| client.send("PING").is_ok()) {
-                return Some(redis);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        None
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.folder.path().join("socket")).expect("redis-server listens")
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 fn ask(client: &mut Client, words: &[Vec<u8>]) -> Answer {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     client.send_words(&words).expect("the server listens");
@@ -510,10 +472,7 @@ fn empty(client: &mut Client) {
 
 #[test]
 fn random_commands_are_answered_as_redis_does() {
-    let Some(redis) = Redis::start() else {
-        println!("redis-server is not there: nothing to compare with");
-        return;
-    };
+    let Some(redis) = Peer::start() else { return };
     let given = std::env::var(COMMANDS).unwrap_or_default();
     let mut given = given.split(',').map(|number| number.parse::<u64>().ok());
     let commands = given.next().flatten().unwrap_or(2000) as usize;

@@ -3,20 +3,19 @@
 //! The fault model: the process ends at any instruction; memory that it shares with the file stays.
 //! Everything that a client was answered must be there afterwards, a transaction wholly or not at all.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlast::OpenOptions;
+use outlast_crash::front::{Process, kills};
 use outlast_redis::{Options, Server};
 
 use crate::client::{Answer, Client, folder, open_pool};
 
 /// The variable with the folder of the server that the test's own program is to be.
 const FOLDER: &str = "OUTLAST_REDIS_TEST_FOLDER";
-/// The variable with the number of kills, where more are wanted.
-const KILLS: &str = "OUTLAST_KILLS";
 
 /// The variable with the bytes that the server's pool may grow to, where it may.
 const GROW_TO: &str = "OUTLAST_REDIS_TEST_GROW_TO";
@@ -34,15 +33,6 @@ fn a_server_to_be_killed() {
     Server::bind(Arc::new(pool), options).unwrap().run().unwrap();
 }
 
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn start(folder: &std::path::Path) -> Process {
     start_by(Command::new(std::env::current_exe().unwrap()), folder)
 }
@@ -51,20 +41,11 @@ fn start(folder: &std::path::Path) -> Process {
 fn start_by(mut command: Command, folder: &std::path::Path) -> Process {
     command.args(["--exact", "kills::a_server_to_be_killed", "--nocapture"]);
     command.env(FOLDER, folder).stdout(Stdio::null());
-    Process(command.spawn().unwrap())
+    Process::start(&mut command).unwrap()
 }
 
 fn connect(folder: &std::path::Path) -> Client {
-    let began = Instant::now();
-    loop {
-        match Client::connect(&folder.join("socket")) {
-            Ok(client) => return client,
-            Err(error) => {
-                assert!(began.elapsed() < Duration::from_secs(20), "no server: {error}");
-                std::thread::sleep(Duration::from_millis(2));
-            }
-        }
-    }
+    Client::wait_for(&folder.join("socket"))
 }
 
 /// A script that stores a pair, and a hundred numbers between its halves.
@@ -176,10 +157,9 @@ fn judge(client: &mut Client, name: &str, acked: i64) -> i64 {
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kills() {
-    let kills = std::env::var(KILLS).ok().and_then(|count| count.parse().ok()).unwrap_or(8);
     let folder = folder();
     let mut firsts = [1, 1];
-    for round in 0..kills {
+    for round in 0..kills(8) {
         let mut process = start(folder.path());
         let clients: Vec<Client> = (0..2).map(|_| connect(folder.path())).collect();
         let acked: [AtomicI64; 2] = firsts.map(|first| AtomicI64::new(first - 1));
@@ -189,9 +169,8 @@ fn nothing_acknowledged_is_lost_by_kills() {
                 scope.spawn(move || write(client, &format!("c{index}"), first, acked));
             }
             std::thread::sleep(Duration::from_micros(10_000 + round * 7919 % 40_000));
-            process.0.kill().unwrap();
+            process.kill();
         });
-        process.0.wait().unwrap();
         let _again = start(folder.path());
         let mut client = connect(folder.path());
         for index in 0..2 {
@@ -231,8 +210,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     client.gets(&format!("STRLEN k{}", stored - 1), 100_000);
     client.gets("DEL k0 k1 k2", 3);
     client.gets("SET small value", Answer::Text("OK".to_owned()));
-    process.0.kill().unwrap();
-    process.0.wait().unwrap();
+    process.kill();
     let mut unlimited = Command::new(std::env::current_exe().unwrap());
     unlimited.env(GROW_TO, "268435456");
     let _again = start_by(unlimited, folder.path());

@@ -4,19 +4,14 @@ use std::io::Read;
 use std::net::TcpStream;
 
 use outlast_redis::{Options, ServeError, Server};
+use outlast_workloads::Random;
 
 use crate::client::{Answer, Client, Served, folder, ok, open_pool};
 
 /// Bytes that look random and are the same each time.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..len).map(|_| b"*$:\r\n0123456789-GETSx \"'"[(next() % 24) as usize]).collect()
+    let mut random = Random::new(seed);
+    (0..len).map(|_| *random.pick(b"*$:\r\n0123456789-GETSx \"'")).collect()
 }
 
 #[test]

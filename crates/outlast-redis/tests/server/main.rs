@@ -11,6 +11,5 @@ mod limits;
 mod moving;
 mod notices;
 mod peer;
-mod random;
 mod scripts;
 mod streams;

@@ -11,7 +11,7 @@ use outlast_sim::Domain;
 use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, NonPers, Scheme, Setup, Source, System, TimedJournal,
 };
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, TxId};
 use std::sync::Arc;
 
 /// Lines that each lane's transactions store to.
@@ -20,23 +20,12 @@ const LANES: u16 = 2;
 const LOG: LineAddr = LineAddr(64);
 const IMAGE_LINES: u64 = 64 + 2 * 40;
 
-/// SplitMix64, as the crates under test have it, but ours: tests share no code with them.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ (mixed >> 27)) >> 11) % bound
-    }
-}
-
 /// What a lane's transactions stored: for each, in order, the data region after it.
 type States = Vec<Vec<u8>>;
 
 /// Bare transactions of two lanes over regions of their own, and what they leave.
 fn transactions(seed: u64, count: u64) -> (OpLog, Vec<States>) {
-    let mut draw = Draw(seed);
+    let mut draw = Random::from_state(seed);
     let mut log = OpLog::default();
     let region = (DATA_LINES * 64) as usize;
     let mut states = vec![vec![vec![0; region]]; LANES.into()];

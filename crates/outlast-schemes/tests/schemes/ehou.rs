@@ -7,24 +7,13 @@ use outlast_schemes::{
 };
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, LaneOps, Machine, MachineConfig, Setup, Source};
-use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, TxId};
 use std::sync::Arc;
 
 /// Lines that each lane's transactions store to.
 const DATA_LINES: u64 = 24;
 const LANES: u16 = 2;
 const END: LineAddr = LineAddr(DATA_LINES * LANES as u64 + 3);
-
-/// SplitMix64, as the crates under test have it, but ours: tests share no code with them.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ (mixed >> 27)) >> 11) % bound
-    }
-}
 
 /// What a lane's transactions stored: the data region after none of them, after one, and so on.
 type States = Vec<Vec<u8>>;
@@ -36,7 +25,7 @@ fn region(lane: u16) -> std::ops::Range<usize> {
 
 /// Transactions of two lanes over regions of their own that begin with `data`; some abort.
 fn transactions(seed: u64, count: u64, data: &[u8], stores_max: u64) -> (OpLog, Vec<States>) {
-    let mut draw = Draw(seed);
+    let mut draw = Random::from_state(seed);
     let mut log = OpLog::default();
     let mut states: Vec<States> =
         (0..LANES).map(|lane| vec![data[region(lane)].to_vec()]).collect();

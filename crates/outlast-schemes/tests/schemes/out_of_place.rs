@@ -5,24 +5,13 @@
 use outlast_schemes::{Image, MachineScheme, Prepared, Streams, Work, apply};
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, LaneOps, MachineConfig, Setup, Source, TimedJournal};
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, TxId};
 use std::sync::Arc;
 
 const LANES: u16 = 2;
 const PAGES: u64 = 6;
 /// Lines of each page that a lane stores to.
 const OF_PAGE: u64 = 5;
-
-/// SplitMix64, as the crates under test have it, but ours: tests share no code with them.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed ^ (mixed >> 27)) >> 11) % bound
-    }
-}
 
 /// The lines of a lane: in every page, beside those of the other.
 fn lines(lane: u16) -> Vec<LineAddr> {
@@ -44,7 +33,7 @@ struct Program {
 
 /// `count` transactions; every `abort_every`th of them aborts.
 fn program(seed: u64, count: u64, abort_every: u64) -> Program {
-    let mut draw = Draw(seed);
+    let mut draw = Random::from_state(seed);
     let mut log = OpLog::default();
     let all: Vec<Vec<LineAddr>> = (0..LANES).map(lines).collect();
     let mut transactions = vec![Vec::new(); LANES.into()];

@@ -10,9 +10,8 @@ use super::{Backing, Cause, Hierarchy};
 use crate::{
     cache::{Cache, Contents, Evicted, LineBytes, LineTag},
     config::{CacheConfig, ConfigError},
-    rng::derive,
 };
-use outlast_trace::LineAddr;
+use outlast_trace::{LineAddr, derive};
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer<T> {

@@ -31,12 +31,11 @@ use crate::{
     cache::{Cache, Contents, LineBytes, LineTag, Slot},
     config::{ConfigError, HierarchyConfig, Inclusion},
     policy::{Policy, Temper},
-    rng::{Rng, derive},
     stats::{CacheStats, HierarchyStats, Traffic},
     wc::{WcBuffer, word_mask},
 };
 use buffer::Buffer;
-use outlast_trace::{LaneId, LineAddr, PoolOffset, line_pieces, word_pieces};
+use outlast_trace::{LaneId, LineAddr, PoolOffset, Random, derive, line_pieces, word_pieces};
 pub(crate) use steps::{Found, Nearest};
 
 /// Why something was written to memory.
@@ -112,7 +111,7 @@ pub struct Hierarchy<T = ()> {
     /// Lines in all write-combining buffers together: where it is 0, no lookup is needed.
     streaming: usize,
     temper: Option<Temper>,
-    rng: Rng,
+    rng: Random,
     traffic: Traffic,
     /// Planted: a line that another lane reads is taken for clean.
     pub(crate) transfers_forget_dirt: bool,
@@ -159,7 +158,7 @@ impl<T: LineTag> Hierarchy<T> {
             write_through: config.l1_write_through,
             streaming: 0,
             temper: adversary.then(|| Temper::new(derive(seed, 1))),
-            rng: Rng::new(derive(seed, 2)),
+            rng: Random::from_state(derive(seed, 2)),
             traffic: Traffic::default(),
             transfers_forget_dirt: false,
             flushes_end_in_buffer: false,

@@ -14,19 +14,19 @@
 //!   any two lines soon stand on different sides.
 
 use super::recency::Recency;
-use crate::rng::{Rng, mix};
 use outlast_trace::LineAddr;
+use outlast_trace::{Random, mix};
 
 /// Victim choice of one cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Adversarial {
     ways: usize,
     stores: Recency,
-    rng: Rng,
+    rng: Random,
 }
 
 impl Adversarial {
-    pub(super) fn new(sets: usize, ways: usize, rng: Rng) -> Self {
+    pub(super) fn new(sets: usize, ways: usize, rng: Random) -> Self {
         Self { ways, stores: Recency::new(sets, ways), rng }
     }
 
@@ -62,7 +62,7 @@ const TEMPER_STORES_MAX: u64 = 96;
 pub(crate) struct Temper {
     mood: Mood,
     stores_left: u64,
-    rng: Rng,
+    rng: Random,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ enum Mood {
 
 impl Temper {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { mood: Mood::Hold, stores_left: 0, rng: Rng::new(seed) }
+        Self { mood: Mood::Hold, stores_left: 0, rng: Random::from_state(seed) }
     }
 
     /// Whether `line`, just stored to, is to be written back unasked.
@@ -96,7 +96,7 @@ impl Temper {
         self.mood = match self.rng.below(4) {
             0 => Mood::Hold,
             1 => Mood::Newest,
-            _ => Mood::Favourites { salt: self.rng.next() },
+            _ => Mood::Favourites { salt: self.rng.next_u64() },
         };
     }
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_line_dirty_longest_is_the_last_to_leave() {
-        let mut policy = Adversarial::new(1, 4, Rng::new(3));
+        let mut policy = Adversarial::new(1, 4, Random::from_state(3));
         for way in 0..4 {
             policy.filled(0, way);
         }

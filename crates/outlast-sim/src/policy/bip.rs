@@ -5,7 +5,7 @@
 //! changes still gets in.
 
 use super::recency::Recency;
-use crate::rng::Rng;
+use outlast_trace::Random;
 
 /// How seldom a new line enters as the youngest (the paper's 1/32).
 const YOUNG_ONE_IN: u64 = 32;
@@ -14,11 +14,11 @@ const YOUNG_ONE_IN: u64 = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Bip {
     recency: Recency,
-    rng: Rng,
+    rng: Random,
 }
 
 impl Bip {
-    pub(super) fn new(sets: usize, ways: usize, rng: Rng) -> Self {
+    pub(super) fn new(sets: usize, ways: usize, rng: Random) -> Self {
         Self { recency: Recency::new(sets, ways), rng }
     }
 

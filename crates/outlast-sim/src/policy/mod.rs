@@ -13,10 +13,11 @@ mod recency;
 
 pub(crate) use adversarial::Temper;
 
-use crate::{config::ConfigError, rng::Rng};
+use crate::config::ConfigError;
 use adversarial::Adversarial;
 use bip::Bip;
 use lru::Lru;
+use outlast_trace::Random;
 use plru::TreePlru;
 use random::RandomVictim;
 use std::{fmt, str::FromStr};
@@ -87,7 +88,7 @@ pub(crate) enum Replacement {
 
 impl Replacement {
     pub(crate) fn new(policy: Policy, sets: usize, ways: usize, seed: u64) -> Self {
-        let rng = Rng::new(seed);
+        let rng = Random::from_state(seed);
         match policy {
             Policy::Lru => Self::Lru(Lru::new(sets, ways)),
             Policy::Plru => Self::Plru(TreePlru::new(sets, ways)),

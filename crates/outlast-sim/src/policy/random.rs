@@ -1,13 +1,13 @@
 //! Random replacement.
 
-use crate::rng::Rng;
+use outlast_trace::Random;
 
 /// A way drawn evenly leaves.
 #[derive(Clone, Debug)]
-pub(crate) struct RandomVictim(Rng);
+pub(crate) struct RandomVictim(Random);
 
 impl RandomVictim {
-    pub(super) fn new(rng: Rng) -> Self {
+    pub(super) fn new(rng: Random) -> Self {
         Self(rng)
     }
 

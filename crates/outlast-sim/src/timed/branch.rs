@@ -41,7 +41,7 @@ mod tests {
             right += u32::from(ok && number >= 1000);
         }
         assert!(right >= 990, "{right} of the last 1000 of a pattern of five");
-        let mut rng = crate::rng::Rng::new(3);
+        let mut rng = outlast_trace::Random::from_state(3);
         let coins = (0..4000).filter(|_| predictor.predict(0x800, rng.one_in(2))).count();
         assert!((1700..2300).contains(&coins), "{coins} of 4000 coins");
     }

@@ -11,7 +11,7 @@ use super::{
     ports::NonPers,
     system::{RunError, Setup, System},
 };
-use crate::rng::Rng;
+use outlast_trace::Random;
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ const PATTERNS: &[(&str, &str, Pattern)] = &[
         "persist_8_scattered",
         "eight lines far apart, loaded first, with one fence",
         |log, n, llc| {
-            let mut rng = Rng::new(1);
+            let mut rng = Random::from_state(1);
             for _ in 0..n {
                 let lines: Vec<_> = (0..8).map(|_| LineAddr(rng.below(16 * llc))).collect();
                 for &line in &lines {

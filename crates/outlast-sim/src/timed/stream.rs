@@ -1,7 +1,7 @@
 //! Streams of instructions made on the fly, by which the machine's own speed is measured.
 
 use super::instr::{Batch, Instr, Mark, Source, SourceError};
-use crate::rng::Rng;
+use outlast_trace::Random;
 use outlast_trace::TxId;
 
 /// Instructions in a batch.
@@ -47,7 +47,7 @@ impl Pattern {
 #[derive(Clone, Debug)]
 pub struct Stream {
     pattern: Pattern,
-    rng: Rng,
+    rng: Random,
     next_word: u64,
     number: u64,
 }
@@ -55,13 +55,13 @@ pub struct Stream {
 impl Stream {
     /// The stream that a seed gives.
     pub fn new(pattern: Pattern, seed: u64) -> Self {
-        Self { pattern, rng: Rng::new(seed), next_word: 0, number: 0 }
+        Self { pattern, rng: Random::from_state(seed), next_word: 0, number: 0 }
     }
 
     /// The next instruction.
     #[inline]
     pub fn next_instr(&mut self) -> Instr {
-        let drawn = self.rng.next();
+        let drawn = self.rng.next_u64();
         self.number += 1;
         let into = 1 + (self.number % 48) as u8;
         let from = 1 + ((self.number + 45) % 48) as u8;

@@ -25,9 +25,8 @@ use crate::{
     domain::Domain,
     hierarchy::{Backing, Hierarchy},
     memory::Base,
-    rng::derive,
 };
-use outlast_trace::LineAddr;
+use outlast_trace::{LineAddr, derive};
 
 /// Cycles without a retired instruction after which a run is given up.
 const PATIENCE: u64 = 20_000_000;

@@ -4,7 +4,7 @@
 use super::{PATH, READ, loads, run, store, with};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, MachineError, NonPers, Setup, Source, System};
-use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink};
 use std::sync::Arc;
 
 /// Cycles of a lookup in the buffer, and from an activate of its memory to a line's last data.
@@ -146,11 +146,8 @@ fn whatever_a_program_does_it_finds_its_own_bytes() {
             for mode in ["write-through", "write-back"] {
                 let mut config = machine(kind, mode, LLC * 2);
                 config.set_option("caches.inclusion", inclusion).unwrap();
-                let mut random = 7u64;
-                let mut draw = |below: u64| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (random >> 33) % below
-                };
+                let mut random = Random::new(7);
+                let mut draw = |below| random.below(below);
                 let mut expected = vec![[0u64; 8]; LINES as usize];
                 let mut log = OpLog::default();
                 for value in 1..20_000u64 {

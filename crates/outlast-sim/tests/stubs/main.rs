@@ -11,7 +11,7 @@ use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, Scheme, SchemeWrite, Setup, Source, System, TimedJournal,
 };
 use outlast_sim::{Cause, Domain, LineBytes};
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, TxId};
 use std::sync::Arc;
 
 /// The program's data.
@@ -42,12 +42,8 @@ fn machine(kind: &str) -> MachineConfig {
 /// Transactions of a few stores each, an epoch behind every fifth, and the data behind each
 /// transaction, nothing first.
 fn program(seed: u64, count: u64) -> (OpLog, Vec<Vec<u8>>) {
-    let mut state = seed;
-    let mut draw = |below: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = Random::new(seed);
+    let mut draw = |below| random.below(below);
     let mut log = OpLog::default();
     let mut data = vec![0; (LINES * 64) as usize];
     let mut states = vec![data.clone()];

@@ -7,7 +7,7 @@ use outlast_sim::timed::{
     WriteRoute, WriteSeen, WriteTicket,
 };
 use outlast_sim::{Cause, Domain};
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -148,12 +148,8 @@ impl Scheme for OutOfPlace {
 
 /// Transactions, of which about a third abort, and memory behind them.
 fn program(seed: u64, count: u64) -> (OpLog, Vec<u8>) {
-    let mut state = seed;
-    let mut draw = |below: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = Random::new(seed);
+    let mut draw = |below| random.below(below);
     let (mut log, lane) = (OpLog::default(), LaneId(0));
     let mut memory = vec![0; (LINES * 64) as usize];
     for tx in 1..=count {

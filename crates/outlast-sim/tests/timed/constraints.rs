@@ -5,7 +5,7 @@ use crate::machine::{bare, chase, cycles, run};
 use outlast_sim::timed::{
     Cycle, KEYS, LaneOps, MachineConfig, NonPers, RunStats, Setup, Source, System,
 };
-use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink};
 use std::sync::Arc;
 
 const LANE: LaneId = LaneId(0);
@@ -313,12 +313,8 @@ fn locked_instructions_of_the_last_level_take_the_lookups_of_all() {
 /// A program of everything: loads, stores, flushes and streams near and far, on two cores.
 fn everything() -> OpLog {
     let mut log = OpLog::default();
-    let mut state = 1u64;
-    let mut draw = |below: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = Random::new(1);
+    let mut draw = |below| random.below(below);
     for k in 0..6000 {
         let lane = LaneId((k % 2) as u16);
         let line = match draw(4) {

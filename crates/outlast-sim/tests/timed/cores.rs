@@ -5,7 +5,7 @@ use outlast_sim::timed::{
     Batch, CoreStats, Cycle, Instr, InstrKind, LaneOps, Lost, MachineConfig, NonPers, Pattern,
     RunStats, Setup, Source, SourceError, Stream, System,
 };
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -97,14 +97,13 @@ fn cycles_are_lost_for_the_cause_that_is_there() {
 }
 
 /// Branches whose outcome no predictor can know, one in four instructions.
-struct Coins(u64, u64);
+struct Coins(u64, Random);
 
 impl Source for Coins {
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         for _ in 0..256.min(self.0) {
             self.0 -= 1;
-            self.1 = self.1.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let kind = InstrKind::Branch(self.1 >> 60 & 1 == 1);
+            let kind = InstrKind::Branch(self.1.one_in(2));
             batch.instrs.push(if self.0.is_multiple_of(4) {
                 Instr { kind, pc: 64, ..Instr::work() }
             } else {
@@ -120,7 +119,7 @@ fn wrong_branches_lose_their_penalty() {
     for kind in ["ooo", "inorder"] {
         let mut config = bare(kind);
         config.set_option("core.mispredict_penalty", "12 cycles").unwrap();
-        let source: Box<dyn Source> = Box::new(Coins(20_000, 1));
+        let source: Box<dyn Source> = Box::new(Coins(20_000, Random::new(1)));
         let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
         system.run_to_end().unwrap();
         let stats = system.take_stats();
@@ -145,7 +144,7 @@ fn a_line_that_arrives_for_a_store_cuts_no_penalty_short() {
     let mut config = bare("inorder");
     config.set_option("core.mispredict_penalty", "50 cycles").unwrap();
     let end = |first: Instr| {
-        let source: Box<dyn Source> = Box::new(Before(Some(first), Coins(100, 1)));
+        let source: Box<dyn Source> = Box::new(Before(Some(first), Coins(100, Random::new(1))));
         let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
         system.run_to_end().unwrap();
         assert!(system.take_stats().cores[0].mispredicted > 5);

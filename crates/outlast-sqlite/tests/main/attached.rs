@@ -1,7 +1,9 @@
 //! Transactions over several databases: all or none.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
+
+use outlast_crash::front::{Teller, kills};
 
 use crate::common::{has_shell, python, python_script, run_python, shell};
 
@@ -70,27 +72,16 @@ print(counts[0][1])
 
 /// Kills a client in the middle of its work, once a round, and judges what it leaves. Each database is the
 /// main one in turn, for the writer and for the judge. Says how often a transaction was whole that was not told of.
-fn kill(name: &str, files: &mut [String], rounds: u64) {
+fn kill(name: &str, files: &mut [String]) {
     let Some(python) = python() else { return };
-    let (mut committed, mut ahead) = (0, 0);
+    let (rounds, mut committed, mut ahead) = (kills(8), 0, 0);
     for round in 0..rounds {
         files.rotate_left(1);
         let mut command = Command::new(python);
         command.args(["-c", &python_script(WRITER)]).args(files.iter());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut told: u64 = lines.next().unwrap().unwrap().parse().unwrap();
-        assert_eq!(told, committed);
-        let wanted = told + 3 + round % 20;
-        while told < wanted {
-            told = lines.next().unwrap().unwrap().parse().unwrap();
-        }
-        std::thread::sleep(std::time::Duration::from_micros(round * 391 % 3000));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for line in lines.map_while(Result::ok) {
-            told = line.parse().unwrap_or(told);
-        }
+        let teller = Teller::start(&mut command);
+        assert_eq!(teller.told, committed);
+        let told = teller.kill_after(3 + round % 20, Duration::from_micros(round * 391 % 3000));
         let mut judged = files.to_vec();
         judged.rotate_left(round as usize / files.len() % files.len());
         let words: Vec<String> = std::iter::once(told.to_string()).chain(judged).collect();
@@ -102,15 +93,11 @@ fn kill(name: &str, files: &mut [String], rounds: u64) {
     println!("{name}: {rounds} kills, {committed} transactions, {ahead} whole and not told of");
 }
 
-fn rounds() -> u64 {
-    std::env::var("OUTLAST_KILLS").map_or(8, |kills| kills.parse().unwrap())
-}
-
 #[test]
 fn a_killed_client_leaves_two_pools_at_one_transaction() {
     let directory = tempfile::tempdir().unwrap();
     let pool = |name: &str| format!("{}?vfs=outlast", directory.path().join(name).display());
-    kill("two pools", &mut [pool("a.pool"), pool("b.pool")], rounds());
+    kill("two pools", &mut [pool("a.pool"), pool("b.pool")]);
 }
 
 #[test]
@@ -120,5 +107,5 @@ fn a_killed_client_leaves_pools_and_a_plain_file_at_one_transaction() {
     let pools = ["a.pool", "b.pool"].map(|pool| format!("{}?vfs=outlast", file(pool)));
     let [a, b] = pools;
     let plain = format!("{}?vfs=unix", file("c.db"));
-    kill("two pools and a plain file", &mut [a, b, plain], rounds());
+    kill("two pools and a plain file", &mut [a, b, plain]);
 }

@@ -28,10 +28,10 @@ fn every_subject_is_measured_and_leaves_nothing() {
         let rows = measure(&sqlite, &plan, work, &subjects).unwrap();
         assert_eq!(rows.len(), 11, "{work}");
         for row in rows {
-            let [low, high] = [row.p50.low, row.p99.high];
+            let [low, high] = [row.p50.p25, row.p99.p75];
             assert!(0.0 < low && low <= high, "{work}: {row:?}");
             let of_wal = row.rate_of_wal.unwrap();
-            assert!(of_wal.low > 0.0 && (row.name != "wal" || of_wal.median == 1.0), "{row:?}");
+            assert!(of_wal.p25 > 0.0 && (row.name != "wal" || of_wal.median == 1.0), "{row:?}");
         }
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{work}");
     }

@@ -7,9 +7,8 @@
 //! databases among them. Every file of the shadow has passed `PRAGMA integrity_check`.
 
 use outlast::{CreateOptions, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool};
-use outlast_crash::{
-    Broken, Check, Crash, Exhaustive, ImageMedium, Model, Report, Sampled, Violation,
-};
+use outlast_crash::front::{Program, by_chance, steps_ahead};
+use outlast_crash::{Broken, ImageMedium, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_sqlite::changes::{Base, Changes};
 use outlast_sqlite::client::{ClientError, Sqlite};
@@ -117,8 +116,6 @@ fn changes(before: &[u8], after: &[u8], part: impl Fn(usize) -> bool) -> Changes
     changes
 }
 
-const LEN: u64 = 2 << 20;
-
 struct Campaign {
     files: Vec<Vec<u8>>,
     scheme: Scheme,
@@ -133,6 +130,37 @@ impl Campaign {
         OpenOptions { lock_stripes: 1 << 8, ..OpenOptions::with_scheme(self.scheme) }
     }
 
+    /// The file as a crash has left it, or as the next opening leaves it.
+    fn found(&self, image: &ImageMedium) -> Result<Found, Box<dyn std::error::Error>> {
+        let pool = UnrecoveredPool::open(image)?.recover()?;
+        if let Some(is_there) = self.settles {
+            let pool = pool.start(&self.open())?;
+            let mut lane = pool.lane()?;
+            let mut store = find(&mut lane)?;
+            store.settle(&mut lane, |_| Ok(is_there))?;
+            if store.has_spilled() {
+                return Err("spilled extents are left".into());
+            }
+            return Ok(Found { file: read(&store, pool.medium()), prepared: None });
+        }
+        let store = find(&mut pool.reader())?;
+        let file = read(&store, pool.medium());
+        let mut prepared = None;
+        if store.is_prepared() {
+            let (_, changes) = pool.reader().run(|tx| store.prepared(tx))?;
+            let mut changed = vec![0; changes.len(store.len()) as usize];
+            changes.read(0, &mut changed, store.len(), Below(&store, pool.medium()));
+            prepared = Some(changed);
+        }
+        Ok(Found { file, prepared })
+    }
+}
+
+impl Program for Campaign {
+    type Found = Found;
+
+    const POOL_BYTES: u64 = 2 << 20;
+
     fn prepare(&self, medium: &Recorder) {
         let create = CreateOptions {
             lanes: 2,
@@ -145,31 +173,7 @@ impl Campaign {
         pool.close();
     }
 
-    /// Every image, up to `images` of them.
-    fn run(&self, images: u64) -> Report {
-        Check::new(LEN).prepared(|medium| self.prepare(medium)).images_max(images).run(
-            |_, medium| self.program(medium),
-            |image| self.recover(image).map_err(|error| error.to_string()),
-            |found, crash| self.judge(found, crash),
-        )
-    }
-
-    /// An image at each of `points` crash points, and a crash of its recovery.
-    fn sample(&self, seed: u64, points: usize) -> Sampled {
-        let medium = Recorder::new(LEN);
-        self.prepare(&medium);
-        let medium = Recorder::from_image(medium.to_bytes());
-        let base = medium.to_bytes();
-        self.program(&medium);
-        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
-            let found = self.recover(image).map_err(|error| error.to_string());
-            found.map_err(Violation::from).and_then(|found| self.judge(&found, crash))
-        };
-        let settings = Exhaustive::new(Model::default()).recovery_ops_max(100_000_000);
-        settings.sample(&base, &medium.take_log(), seed, points, 1, judge).unwrap()
-    }
-
-    fn program(&self, medium: &Recorder) {
+    fn run(&self, medium: &Recorder) {
         let pool = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
         let pool = pool.start(&self.open()).unwrap();
         let mut lane = pool.lane().unwrap();
@@ -199,41 +203,18 @@ impl Campaign {
         }
     }
 
-    /// The file as a crash has left it, or as the next opening leaves it.
-    fn recover(&self, image: &ImageMedium) -> Result<Found, Box<dyn std::error::Error>> {
-        let pool = UnrecoveredPool::open(image)?.recover()?;
-        if let Some(is_there) = self.settles {
-            let pool = pool.start(&self.open())?;
-            let mut lane = pool.lane()?;
-            let mut store = find(&mut lane)?;
-            store.settle(&mut lane, |_| Ok(is_there))?;
-            if store.has_spilled() {
-                return Err("spilled extents are left".into());
-            }
-            return Ok(Found { file: read(&store, pool.medium()), prepared: None });
-        }
-        let store = find(&mut pool.reader())?;
-        let file = read(&store, pool.medium());
-        let mut prepared = None;
-        if store.is_prepared() {
-            let (_, changes) = pool.reader().run(|tx| store.prepared(tx))?;
-            let mut changed = vec![0; changes.len(store.len()) as usize];
-            changes.read(0, &mut changed, store.len(), Below(&store, pool.medium()));
-            prepared = Some(changed);
-        }
-        Ok(Found { file, prepared })
+    fn recover(&self, image: &ImageMedium) -> Result<Found, String> {
+        self.found(image).map_err(|error| error.to_string())
     }
 
-    fn judge(&self, found: &Found, crash: &Crash<'_>) -> Result<(), Violation> {
-        let acked = crash.acked.len();
-        let is = |number: usize, file: &[u8]| self.files.get(number).is_some_and(|of| of == file);
-        if !is(acked, &found.file) && !is(acked + 1, &found.file) {
+    fn judge(&self, found: &Found, acked: usize) -> Result<(), Violation> {
+        if steps_ahead(&self.files, acked, &found.file).is_none() {
             let known = self.files.iter().position(|file| *file == found.file);
             let what = format!("after {acked} transactions the file is that of {known:?}");
             return Err(Violation::new(Broken::Refused, what));
         }
         match &found.prepared {
-            Some(prepared) if !is(acked + 1, prepared) => {
+            Some(prepared) if self.files.get(acked + 1) != Some(prepared) => {
                 Err("what waits for a super-journal is not the next file".to_owned().into())
             }
             _ => Ok(()),
@@ -287,32 +268,22 @@ fn a_script_of_sql_survives_crashes_at_every_fence() {
         [(Scheme::Swift, None), (Scheme::Undo, Some(false)), (Scheme::RedoArchapt, Some(true))]
     {
         let campaign = Campaign { files: files.clone(), scheme, splits: false, settles };
-        let report = campaign.run(4_000);
+        let report = campaign.every_image(4_000);
         assert!(!report.has_failures(), "{scheme}: {report}");
         assert!(report.images_verified >= 2_000, "{report}");
     }
 }
 
-/// `OUTLAST_CRASHES` is the number of crash points where more are wanted. A failure names its seed.
 #[test]
 fn scripts_by_chance_survive_crashes_and_crashes_of_recoveries() {
     let Some(sqlite) = sqlite() else { return };
-    let wanted: u64 = std::env::var("OUTLAST_CRASHES").map_or(1_500, |n| n.parse().unwrap());
     let schemes =
         [Scheme::Swift, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
-    let (mut points, mut images, mut seed) = (0, 0, 0);
-    while points < wanted {
-        let scheme = schemes[seed as usize % schemes.len()];
+    by_chance("scripts", |seed| {
         let files = files_of(&sqlite, &script(seed)).unwrap();
         let settles = [None, Some(false), Some(true)][seed as usize % 3];
-        let campaign = Campaign { files, scheme, splits: false, settles };
-        let sampled = campaign.sample(seed, if wanted > 10_000 { 2_000 } else { 300 });
-        assert!(sampled.failures.is_empty(), "seed {seed}, {scheme}: {:?}", sampled.failures);
-        (points, images, seed) =
-            (points + sampled.crash_points, images + sampled.verified, seed + 1);
-    }
-    println!("{points} crash points of {seed} scripts, {images} recoveries");
-    assert!(images > points, "recoveries are crashed, too");
+        Campaign { files, scheme: schemes[seed as usize % schemes.len()], splits: false, settles }
+    });
 }
 
 #[test]
@@ -320,7 +291,7 @@ fn a_transaction_in_two_parts_is_found() {
     let Some(sqlite) = sqlite() else { return };
     let files = files_of(&sqlite, SCRIPT).unwrap();
     let campaign = Campaign { files, scheme: Scheme::Swift, splits: true, settles: None };
-    let report = campaign.run(2_000);
+    let report = campaign.every_image(2_000);
     assert!(report.has_failures(), "{report}");
     let sampled = campaign.sample(1, 300);
     assert!(!sampled.failures.is_empty(), "{sampled:?}");

@@ -1,7 +1,9 @@
 //! A client is killed in the middle of its work; what it has told of is there.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
+
+use outlast_crash::front::{Teller, kills};
 
 use crate::common::{python, python_script, run_python};
 
@@ -75,30 +77,17 @@ fn what_a_killed_client_has_spilled_is_seen_once_it_was_told() {
 
 fn kill_clients(parameters: &str) {
     let Some(python) = python() else { return };
-    let rounds: u64 = std::env::var("OUTLAST_KILLS").map_or(12, |kills| kills.parse().unwrap());
+    let rounds = kills(12);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pool").display().to_string();
     let mut committed = 0;
     for round in 0..rounds {
         let mut command = Command::new(python);
         command.args(["-c", &python_script(WRITER), &path, &round.to_string(), parameters]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let first: u64 = lines.next().unwrap().unwrap().parse().unwrap();
-        assert_eq!(first, committed);
+        let teller = Teller::start(&mut command);
+        assert_eq!(teller.told, committed);
         // Some rounds end between two transactions, some anywhere in one.
-        let wanted = first + 1 + round * 7 % 60;
-        let mut told = first;
-        while told < wanted {
-            told = lines.next().unwrap().unwrap().parse().unwrap();
-        }
-        std::thread::sleep(std::time::Duration::from_micros(round * 131 % 900));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        // What stands in the pipe was told before.
-        for line in lines.map_while(Result::ok) {
-            told = line.parse().unwrap_or(told);
-        }
+        let told = teller.kill_after(1 + round * 7 % 60, Duration::from_micros(round * 131 % 900));
         let found = run_python(python, JUDGE, &[&path, &told.to_string()]);
         committed = found.trim().parse().unwrap();
     }

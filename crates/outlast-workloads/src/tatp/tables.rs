@@ -19,9 +19,9 @@
 use outlast::collections::{ByteTree, Placement, Trees};
 use outlast::{Abort, PoolOffset, Transact};
 
-use crate::random::mix;
 use crate::rows::{STAMP_BYTES, seal, unseal};
 use crate::{Random, Version};
+use outlast_trace::mix;
 
 /// The trees, in the order in which an audit follows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -289,7 +289,7 @@ mod tests {
 
     use outlast_matrix::Shape;
     use outlast_pmem::Recorder;
-    use outlast_trace::Op;
+    use outlast_trace::{Op, Random};
 
     use super::*;
     use crate::checksums::Loads;
@@ -300,13 +300,12 @@ mod tests {
     struct Commits {
         lines: Vec<Option<Line>>,
         gathered: [Deltas; 2],
-        random: u64,
+        random: Random,
     }
 
     impl Commits {
         fn draw(&mut self, below: u64) -> u64 {
-            self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (self.random >> 33) % below
+            self.random.below(below)
         }
 
         fn run(&mut self, matrix: MatrixAt, commits: u64) {
@@ -360,7 +359,7 @@ mod tests {
             let mut commits = Commits {
                 lines: vec![None; shape.lines()],
                 gathered: Default::default(),
-                random: 7,
+                random: Random::new(7),
             };
             make(Io::new(&medium), &matrix, &commits.lines);
             medium.take_log();
@@ -410,13 +409,14 @@ mod tests {
 
     #[test]
     fn changes_come_in_the_order_of_their_lines() {
-        let mut random = 7u64;
+        let mut random = Random::new(7);
         let (mut changes, mut dealt) = (Vec::new(), Vec::new());
         for (count, span) in [(3, 9), (300, 1), (1000, 5), (5000, 1 << 9), (5000, 1 << 36)] {
             changes.clear();
-            changes.extend((0..count).map(|place| {
-                random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                Change { line: LineAddr(77 + (random >> 20) % span), lane: 0, place }
+            changes.extend((0..count).map(|place| Change {
+                line: LineAddr(77 + random.below(span)),
+                lane: 0,
+                place,
             }));
             let mut right: Vec<_> = changes.iter().map(|c| (c.line.0, c.place)).collect();
             sort_by_line(&mut changes, &mut dealt);

@@ -10,6 +10,7 @@ use outlast::{
     PoolError, PoolOffset, RootKind, Runner, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::PageCache;
+use outlast_trace::Random;
 
 use crate::{sound_schemes, step};
 
@@ -225,12 +226,8 @@ fn fail_each(case: Case, first: u64, step: u64) {
         let Case { scheme, fences, threads } = case;
         let context = format!("{scheme}, {fences}, {threads} threads, write {failing}");
         if scheme != Scheme::None {
-            let mut seed = failing;
-            let mut random = move || {
-                seed = (seed ^ seed << 13).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed >> 7;
-                seed >> 40
-            };
-            let ((), image) = outcome.medium.cut(4096, &mut random, || ());
+            let mut random = Random::new(failing);
+            let ((), image) = outcome.medium.cut(4096, &mut || random.next_u64() >> 40, || ());
             judge(case, &outcome, &image, &format!("{context}, power cut"));
         }
         if !outcome.has_failed {

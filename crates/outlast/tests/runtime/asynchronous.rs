@@ -8,6 +8,7 @@ use outlast::{
     Runner, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::{Counted, Counters, Heap};
+use outlast_trace::Random;
 
 const POOL_BYTES: u64 = 4 << 20;
 const CELLS: u64 = 256;
@@ -378,11 +379,9 @@ fn threads_that_run_freely_lose_nothing_and_end() {
                         let pool = &pool;
                         scope.spawn(move || {
                             let mut lane = pool.lane().unwrap();
-                            let mut draw = worker + 1;
+                            let mut draw = Random::new(worker + 1);
                             for number in 0..if cfg!(miri) { 20 } else { 4000u64 } {
-                                draw = draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                                let from = cell(root, (draw >> 33) % hot);
-                                let to = cell(root, (draw >> 45) % hot);
+                                let [from, to] = [(); 2].map(|()| cell(root, draw.below(hot)));
                                 let transfer = |tx: &mut outlast::Tx<'_, _>| {
                                     let less = tx.load_u64(from)?.wrapping_sub(1);
                                     tx.store_u64(from, less)?;

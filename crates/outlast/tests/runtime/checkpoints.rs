@@ -17,6 +17,7 @@ use outlast::{
     PoolOffset, RootKind, Runner, SCHEMES, Scheme, Ticket, Transact, UnrecoveredPool,
 };
 use outlast_pmem::{Heap, Medium};
+use outlast_trace::mix;
 
 const THREADS: u64 = 2;
 const ACCOUNTS: u64 = 64;
@@ -173,10 +174,7 @@ impl Medium for Restless {
 }
 
 fn mixed(thread: u64, number: u64, what: u64) -> u64 {
-    let mut x = thread << 48 ^ number << 8 ^ what;
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
+    mix(thread << 48 ^ number << 8 ^ what)
 }
 
 /// What transaction `number` of a thread does.

@@ -22,6 +22,7 @@ use outlast::{
     UnrecoveredPool,
 };
 use outlast_pmem::{Domain, MapOptions, Mapped};
+use outlast_trace::mix;
 
 const CHILD_POOL: &str = "OUTLAST_KILLED_CHILD_POOL";
 const CHILD_SCHEME: &str = "OUTLAST_KILLED_CHILD_SCHEME";
@@ -39,15 +40,9 @@ fn open_options(scheme: Scheme) -> OpenOptions {
     OpenOptions { grow_limit_bytes: 64 << 20, ..OpenOptions::with_scheme(scheme) }
 }
 
-fn mixed(mut x: u64) -> u64 {
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
 /// The value that the thread's transaction of that count stores: up to several log lanes long.
 fn value_of(thread: u64, count: u64) -> Vec<u8> {
-    let random = mixed(thread << 32 | count);
+    let random = mix(thread << 32 | count);
     let len = match random % 16 {
         0 => 20_000,
         1..4 => 3000,
@@ -198,7 +193,7 @@ fn killed_again_and_again(schemes: &[Scheme]) {
     let mut acknowledged = [0; THREADS as usize];
     for (round, scheme) in (0..rounds).zip(schemes.iter().cycle()) {
         println!("round {round}: {scheme}, OUTLAST_KILL_SEED={seed}");
-        let patience = 1 + mixed(seed << 32 | round) % 2000;
+        let patience = 1 + mix(seed << 32 | round) % 2000;
         kill_one(&path, *scheme, patience, &mut acknowledged);
         judge(&path, &mut acknowledged);
     }

@@ -8,6 +8,7 @@ use outlast::{
     Runner, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
+use outlast_trace::Random;
 
 const LITERAL: [Scheme; 2] = [Scheme::UndoArchaptLiteral, Scheme::RedoArchaptLiteral];
 
@@ -37,15 +38,6 @@ fn create(scheme: Scheme, open: &OpenOptions) -> (Pool<Heap>, PoolOffset) {
     });
     assert_eq!(pool.scheme(), scheme);
     (pool, root.unwrap())
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
 }
 
 /// What each slot's block holds.
@@ -125,7 +117,7 @@ fn judge(bytes: &[u8], root: PoolOffset, model: &Model) {
 fn work(scheme: Scheme, reading: Reading, seed: u64) -> (u64, u64) {
     let open = OpenOptions { reading, ..options(scheme) };
     let (pool, root) = create(scheme, &open);
-    let (mut model, mut random) = (Model::new(), Random(seed));
+    let (mut model, mut random) = (Model::new(), Random::new(seed));
     let mut pool = Some(pool);
     let (mut physical, mut logical) = (0, 0);
     for round in 0..30 {

@@ -9,6 +9,7 @@ use outlast::{
     PoolOffset, RecoveredPool, RootKind, Runner, Scheme, Site, Transact, UnrecoveredPool,
 };
 use outlast_pmem::{FenceLogBug, PageCache};
+use outlast_trace::Random;
 
 const THREADS: usize = 3;
 /// Cells of each thread, and as many of all together. Each is on a page of its own.
@@ -140,26 +141,10 @@ fn judge(scheme: Scheme, image: &[u8], block: PoolOffset, acked: &[u64]) -> Resu
 /// Transactions of all threads that may run on while an image is judged.
 const AHEAD: u64 = 20;
 
-/// Some numbers.
-struct Random(u64);
-
-impl Random {
-    fn seeded(seed: u64) -> Self {
-        Self(0x2545_f491_4f6c_dd1d ^ seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 32
-    }
-}
-
 /// Threads count; power is cut now and then, some transactions apart. The first image that is wrong.
 fn first_wrong(case: Case, cuts: u64) -> Option<String> {
     let (pool, block) = created(case);
-    let mut random = Random::seeded(case.unit as u64);
+    let mut random = Random::new(case.unit as u64);
     let acked: [AtomicU64; THREADS] = Default::default();
     first_wrong_of(case, &pool, block, &acked, cuts, &mut random)
 }
@@ -193,7 +178,7 @@ fn first_wrong_of(
             scope.spawn(move || count_on(thread));
         }
         let found = (0..cuts).find_map(|_| {
-            let until = all().iter().sum::<u64>() + 1 + random.next() % 40;
+            let until = all().iter().sum::<u64>() + 1 + random.next_u64() % 40;
             allowed.store(until + AHEAD, Ordering::Relaxed);
             while all().iter().sum::<u64>() < until {
                 if is_over.load(Ordering::Relaxed) {
@@ -201,7 +186,7 @@ fn first_wrong_of(
                 }
                 thread::yield_now();
             }
-            let (acked, image) = pool.medium().cut(case.unit, || random.next(), all);
+            let (acked, image) = pool.medium().cut(case.unit, || random.next_u64(), all);
             judge(case.scheme, &image, block, &acked).err()
         });
         is_over.store(true, Ordering::Relaxed);
@@ -248,8 +233,8 @@ fn no_torn_word_of_a_lone_lane_is_believed() {
     for scheme in crate::common::sound_schemes().filter(|scheme| *scheme != Scheme::None) {
         let (pool, block) = created(Case::of(scheme));
         let image = pool.close().cut(8, || 0, || ()).1;
-        let mut random = Random::seeded(scheme as u64);
-        let medium = PageCache::from_bytes(&image).cut_at_each_sync(8, move || random.next());
+        let mut random = Random::new(scheme as u64);
+        let medium = PageCache::from_bytes(&image).cut_at_each_sync(8, move || random.next_u64());
         let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
         let pool = recovered.start(&open(scheme)).unwrap();
         let mut lane = pool.lane().unwrap();
@@ -337,7 +322,7 @@ fn power_cuts_find_what_was_not_synced() {
 /// Power is cut, or the process dies; the pool is opened anew, power is cut while that is under way, and so on.
 fn first_wrong_of_openings(case: Case, openings: u64) -> Option<String> {
     let (mut pool, block) = created(case);
-    let mut random = Random::seeded(openings);
+    let mut random = Random::new(openings);
     let acked: [AtomicU64; THREADS] = Default::default();
     let mut counts = vec![0; THREADS];
     for opening in 0..openings {
@@ -346,7 +331,7 @@ fn first_wrong_of_openings(case: Case, openings: u64) -> Option<String> {
             return wrong;
         }
         let all = || acked.iter().map(|acked| acked.load(Ordering::SeqCst)).collect::<Vec<_>>();
-        let (is, image) = pool.medium().cut(case.unit, || random.next(), all);
+        let (is, image) = pool.medium().cut(case.unit, || random.next_u64(), all);
         counts = is;
         // Power fails; or the process dies, and what the page cache has stays; or it opens the medium anew.
         let medium = match opening % 3 {
@@ -354,19 +339,19 @@ fn first_wrong_of_openings(case: Case, openings: u64) -> Option<String> {
             1 => pool.into_medium().after_the_process(),
             _ => pool.into_medium(),
         };
-        let mut own = Random::seeded(random.next());
-        let medium = medium.cut_at_each_sync(case.unit, move || own.next());
+        let mut own = Random::new(random.next_u64());
+        let medium = medium.cut_at_each_sync(case.unit, move || own.next_u64());
         let recovered = match UnrecoveredPool::open(medium).and_then(UnrecoveredPool::recover) {
             Ok(recovered) => recovered.into_medium(),
             Err(error) => return Some(error.to_string()),
         };
         let mut images = recovered.cuts();
-        images.push(recovered.cut(case.unit, || random.next(), || ()).1);
+        images.push(recovered.cut(case.unit, || random.next_u64(), || ()).1);
         let wrong = images.iter().find_map(|image| judge(case.scheme, image, block, &counts).err());
         if wrong.is_some() {
             return wrong;
         }
-        let image = images.swap_remove(random.next() as usize % images.len());
+        let image = images.swap_remove(random.next_u64() as usize % images.len());
         let recovered = UnrecoveredPool::open(case.medium(&image)).unwrap().recover();
         let Ok(recovered) = recovered else { return Some("refused".to_owned()) };
         pool = recovered.start(&open(case.scheme)).unwrap();

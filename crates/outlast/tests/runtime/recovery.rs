@@ -6,6 +6,7 @@ use outlast::{
     UnrecoveredPool,
 };
 use outlast_pmem::{Heap, Medium};
+use outlast_trace::Random;
 
 use crate::watched::Watched;
 
@@ -49,11 +50,10 @@ fn the_last_record_is_found(lane_bytes: u64, records: u64) {
     let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
     let block = zeros(&pool, 8);
     let mut lanes = [pool.lane().unwrap(), pool.lane().unwrap()];
-    let mut random = 1u64;
+    let mut random = Random::new(1);
     for value in 1..=records {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let lines = 1 + (random >> 60) % 5;
-        let lane = &mut lanes[(random >> 50) as usize % 2];
+        let lines = 1 + random.below(5);
+        let lane = &mut lanes[random.below(2) as usize];
         let before = pool.medium().to_bytes();
         lane.run(|tx| {
             let mut bytes = [value as u8; 5 * LINE_BYTES as usize];

@@ -139,6 +139,13 @@ pub(crate) fn print(index: u64, value: u64) -> u128 {
     u128::from(a) << 64 | u128::from(b)
 }
 
+/// The next number of the sequence that a state is in.
+#[inline]
+pub fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(*state)
+}
+
 /// The finaliser of MurmurHash3, a bijection that mixes well.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::memory::count::Count;
 use crate::memory::history::tracker::Tracker;
 use crate::memory::history::units::{TooWide, Unit, Units};
-use crate::memory::image::memory::{Memory, mix, print};
+use crate::memory::image::memory::{Memory, draw, mix, print};
 use crate::memory::image::verdicts::{Active, Split};
 
 /// A unit that got its content.
@@ -566,8 +566,7 @@ impl Open {
 
 /// Half of the time nothing or everything, else any.
 fn sample_row(state: &mut u64, width: u32) -> u32 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = mix(*state);
+    let z = draw(state);
     match z & 3 {
         0 => 0,
         1 => width - 1,

@@ -17,7 +17,7 @@ use outlast_trace::PoolOffset;
 
 use super::open::{Choice, Mode, Open, Step, UNDECIDED};
 use crate::memory::count::Count;
-use crate::memory::image::memory::{Memory, mix};
+use crate::memory::image::memory::{Memory, draw, mix};
 
 mod bench;
 mod contents;
@@ -378,8 +378,7 @@ impl Open {
     fn draw_jointly(&mut self, words: (u64, u64), memory: &mut Memory) -> Option<bool> {
         let units = self.undecided_in(words);
         let Mode::Sample(state) = &mut self.mode else { return None };
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let drawn = mix(*state);
+        let drawn = draw(state);
         let other = (drawn >> 32) as usize % units.len().max(1);
         let is_new = match drawn & 3 {
             0 => |_, _| false,

@@ -30,6 +30,7 @@ mod objects;
 use std::time::Instant;
 
 use outlast_matrix::LINE_BYTES;
+use outlast_measure::Rounds;
 use outlast_pmem::{Counted, Delayed, Heap, Medium, WriteCost};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -291,24 +292,23 @@ impl<M: Medium> Bench<M> {
             let turns = |action| Turns { action, grouping, ns: Vec::new(), lines: 0.0 };
             all.extend(Action::ALL.map(turns));
         }
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut order: Vec<usize> = (0..all.len()).collect();
         let total = u64::from(rounds) * all.len() as u64;
         let objects = self.at_random.len() as f64;
         let mut done = 0;
-        for round in 0..rounds {
-            order.shuffle(&mut rng);
-            for &index in &order {
-                let turns = &mut all[index];
-                let took = self.turn(turns.action, turns.grouping);
-                turns.ns.push(took);
-                turns.lines = self.objects.flushed as f64 / objects;
-                if round == 0 && matches!(turns.action, Action::Create | Action::Update) {
-                    self.objects.verify();
-                }
-                done += 1;
-                tell(done, total);
+        let turns = Rounds::new(rounds, self.seed).run(all.len(), |index, round| {
+            let turns = &mut all[index];
+            let took = self.turn(turns.action, turns.grouping);
+            turns.lines = self.objects.flushed as f64 / objects;
+            if round == 0 && matches!(turns.action, Action::Create | Action::Update) {
+                self.objects.verify();
             }
+            done += 1;
+            tell(done, total);
+            Ok::<_, std::convert::Infallible>(took)
+        });
+        let Ok(turns) = turns;
+        for (all, ns) in all.iter_mut().zip(turns) {
+            all.ns = ns;
         }
         all
     }

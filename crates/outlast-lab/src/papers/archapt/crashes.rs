@@ -6,7 +6,7 @@
 //! nothing to detect and nothing to correct.
 
 use super::table4::{PUBLISHED, is_ours};
-use crate::papers::claim::{Claim, Found, Judgement, Rule};
+use crate::papers::claim::{Found, Judgement, Rule};
 use crate::record::Record;
 
 const SCHEME: &str = "undo-archapt";
@@ -100,11 +100,6 @@ fn over_all(id: &str, records: &[Record]) -> Judgement {
     }
 }
 
-/// How a claim of this table is called without the paper's name.
-pub(super) fn id(claim: &Claim) -> &'static str {
-    claim.id.strip_prefix("archapt.").unwrap_or(claim.id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +121,7 @@ mod tests {
     #[test]
     fn every_claim_of_the_table_is_looked_up_and_untested_without_crashes() {
         for claim in CLAIMS.iter().filter(|claim| claim.part == "table4") {
-            let record = judge(id(claim), &[]).record("archapt", claim);
+            let record = judge(claim.name(), &[]).record("archapt", claim);
             assert_eq!(record.verdict, Some(Verdict::NotTestable), "{}", claim.id);
         }
     }

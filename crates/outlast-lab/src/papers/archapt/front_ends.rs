@@ -5,23 +5,24 @@
 //! front end costs is the same under every scheme, so that schemes differ by less than over `Transact`.
 
 use outlast::{Domain, Scheme};
+use outlast_measure::{Spread, Times};
 use outlast_redis::bench as redis;
 use outlast_sqlite::bench as sqlite;
 use outlast_sqlite::client::Sqlite;
 
 use super::evidence::{Evidence, Memory};
+use super::judge::Pair;
 use super::{Task, timing};
-use crate::papers::claim::{Found, Judgement, Rule};
+use crate::papers::claim::Found;
 use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
-use crate::stats::Spread;
 
 /// Those that are compared.
 const SCHEMES: [Scheme; 5] =
     [Scheme::Undo, Scheme::UndoArchapt, Scheme::Redo, Scheme::RedoArchapt, Scheme::Swift];
 
 /// SQLite's own rollback journal, as its records call it.
-const ROLLBACK_JOURNAL: &str = "delete";
+pub(super) const ROLLBACK_JOURNAL: &str = "delete";
 
 /// Redis' workloads, as the records call them.
 const REDIS: [(&str, redis::Mix); 6] = [
@@ -82,12 +83,12 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Fr
             seed: task.seed,
         };
         for (scheme, turns) in SCHEMES.iter().zip(redis::measure(&plan, mix, &SCHEMES)?) {
-            let of = |metric, values: Vec<f64>| {
-                let spread = Spread::of(values).expect("there are rounds");
+            let of = |metric, value: &dyn Fn(&Times) -> f64| {
+                let spread = Spread::of(turns.iter().map(value)).expect("there are rounds");
                 Record::spread(Kind::Native, name, scheme.name(), metric, spread)
             };
-            records.push(of(Metric::THROUGHPUT, turns.rates));
-            records.push(of(Metric::LATENCY_P99, turns.p99_ns));
+            records.push(of(Metric::THROUGHPUT, &Times::per_second));
+            records.push(of(Metric::LATENCY_P99, &|turn| turn.quantile_ns(0.99)));
         }
     }
     match Sqlite::load() {
@@ -144,17 +145,11 @@ fn measure_sqlite(
     let mut records = Vec::new();
     for row in sqlite::measure(library, &plan, work, &subjects)? {
         let scheme = scheme_of(&row.name).unwrap_or(ROLLBACK_JOURNAL);
-        let mut of = |metric, figure: sqlite::Figure, scale: f64| {
-            let spread = Spread {
-                median: figure.median * scale,
-                p25: figure.low * scale,
-                p75: figure.high * scale,
-                rounds: task.amount.rounds,
-            };
+        let mut of = |metric, spread| {
             records.push(Record::spread(Kind::Native, name, scheme, metric, spread));
         };
-        of(Metric::THROUGHPUT, row.rate, 1e3);
-        of(Metric::LATENCY_P99, row.p99, 1e3);
+        of(Metric::THROUGHPUT, row.rate.scaled(1e3));
+        of(Metric::LATENCY_P99, row.p99.scaled(1e3));
     }
     Ok(records)
 }
@@ -185,37 +180,18 @@ fn over_journal(records: &[Record]) -> Vec<Record> {
 
 const ALONE: &str = "one thread, in process, without sockets";
 
-/// The verdicts: the paper's averages once more, over what ran under the front ends.
-pub(super) fn judge(id: &str, evidence: &Evidence<'_>) -> Judgement {
-    let all: Vec<&'static str> =
-        REDIS.iter().map(|(name, _)| *name).chain(SQLITE.iter().map(|(name, _)| *name)).collect();
-    let pairs: &[(&str, &str)] = match id {
-        "front_ends.throughput.avg" => &super::judge::PAIRS,
-        "front_ends.throughput.vs_undo" | "front_ends.p99.vs_undo" => &[("undo-archapt", "undo")],
-        "front_ends.throughput.vs_redo" | "front_ends.p99.vs_redo" => &[("redo-archapt", "redo")],
-        "front_ends.throughput.vs_journal" | "front_ends.p99.vs_journal" => {
-            &[("undo-archapt", ROLLBACK_JOURNAL)]
-        }
-        _ => unreachable!("no measurement stands for the claim {id}"),
+/// The paper's averages once more, over what ran under the front ends.
+pub(super) fn found(evidence: &Evidence<'_>, metric: Metric, pairs: &[Pair]) -> Option<Found> {
+    let mean = |workloads: &[&'static str]| {
+        let gains =
+            |(own, over): &Pair| evidence.natives(Memory::Bare, metric, workloads, own, Some(over));
+        Found::mean(&pairs.iter().flat_map(gains).map(|(_, gain)| gain).collect::<Vec<f64>>())
     };
-    let metric = match id.contains("p99") {
-        true => Metric::LATENCY_P99_SAVED,
-        false => Metric::THROUGHPUT_GAIN,
-    };
-    let of = |workloads: &[&'static str]| -> Vec<f64> {
-        let gains = |(own, over): &(&str, &str)| {
-            evidence.natives(Memory::Bare, metric, workloads, own, Some(over))
-        };
-        pairs.iter().flat_map(gains).map(|(_, gain)| gain).collect()
-    };
-    let Some(found) = Found::mean(&of(&all)) else {
-        return Judgement::NotTestable("this run did not measure it".to_owned());
-    };
-    let mean = |workloads: &[&'static str]| Found::mean(&of(workloads)).map(|found| found.value);
-    let (redis, sqlite) = all.split_at(REDIS.len());
-    let parts: Vec<String> = [("Redis", mean(redis)), ("SQLite", mean(sqlite))]
+    let (redis, sqlite) = (REDIS.map(|(name, _)| name), SQLITE.map(|(name, _)| name));
+    let parts: Vec<String> = [("Redis", mean(&redis)), ("SQLite", mean(&sqlite))]
         .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name} {:.1}", value?)))
+        .filter_map(|(name, found)| Some(format!("{name} {:.1}", found?.value)))
         .collect();
-    Judgement::Compared(found.noting(&format!("{}; {ALONE}", parts.join(", "))), Rule::AtLeast)
+    let found = mean(&[&redis[..], &sqlite[..]].concat())?;
+    Some(found.noting(&format!("{}; {ALONE}", parts.join(", "))))
 }

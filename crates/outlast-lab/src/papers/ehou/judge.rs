@@ -4,7 +4,7 @@
 //! of the works' gains is compared, and the geometric one of their ratios stands beside.
 
 use super::{CARD, CLAIMS, Findings, Task};
-use crate::papers::claim::{Claim, Found, Judgement, Rule};
+use crate::papers::claim::{self, Found, Row, Rule};
 use crate::record::Record;
 
 const NOT_MEASURED: &str = "this run did not measure it";
@@ -13,92 +13,60 @@ const ARRAY: &str = "array-stream";
 
 /// One record for each claim about the requested parts.
 pub(super) fn judge(task: &Task, findings: &Findings) -> Vec<Record> {
-    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
-    CLAIMS
-        .iter()
-        .filter(|claim| wanted.iter().any(|part| part == claim.part))
-        .map(|claim| judgement(claim, findings).record(CARD.id, claim))
-        .collect()
+    let parts: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
+    claim::judged(CARD.id, &CLAIMS, &parts, |claim| {
+        let find = |figure: &Figure, rule| {
+            let readings = findings.assumed.iter().map(|(name, other)| (*name, figure(other)));
+            let words = "under other readings";
+            Some(figure(findings)?.noting(&claim::elsewhere(claim, rule, words, 1, readings)))
+        };
+        claim::by_row(ROWS, claim, find, || NOT_MEASURED.to_owned())
+    })
 }
 
-fn compared(found: Option<Found>, rule: Rule) -> Judgement {
-    match found {
-        Some(found) => Judgement::Compared(found, rule),
-        None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
-    }
-}
+/// A figure, if this run has it.
+type Figure = fn(&Findings) -> Option<Found>;
 
-fn judgement(claim: &Claim, findings: &Findings) -> Judgement {
-    let (found, rule) = measured(claim.id, findings);
-    compared(found.map(|found| found.noting(&elsewhere(claim, findings))), rule)
-}
-
-/// The same value under other readings of what the paper leaves open.
-fn elsewhere(claim: &Claim, findings: &Findings) -> String {
-    let under = findings.assumed.iter().filter_map(|(name, findings)| {
-        let (found, rule) = measured(claim.id, findings);
-        let found = found?;
-        let met = if rule.holds(claim, &found) { ", which meets it" } else { "" };
-        Some(format!("{name} {:.1}{met}", found.value))
-    });
-    let under: Vec<String> = under.collect();
-    if under.is_empty() {
-        return String::new();
-    }
-    format!("under other readings: {}", under.join(", "))
-}
-
-/// What stands for a claim, if this run has it, and the rule that it has to meet.
-fn measured(id: &str, findings: &Findings) -> (Option<Found>, Rule) {
-    match id.trim_start_matches("ehou.") {
-        "throughput.vs_redu.avg" => (mean_gain(findings, "redu"), Rule::AtLeast),
-        "throughput.vs_ssp.avg" => (mean_gain(findings, "ssp"), Rule::AtLeast),
-        "throughput.vs_redu.array" => (array_gain(findings, "redu"), Rule::AtLeast),
-        "throughput.vs_ssp.array" => (array_gain(findings, "ssp"), Rule::AtLeast),
-        "order.throughput.ssp" => {
-            let behind = |work: &str| {
-                let redu = findings.row(work, "redu")?.measured.throughput();
-                let least = ["ssp", "ehou"]
-                    .into_iter()
-                    .filter_map(|scheme| findings.row(work, scheme))
-                    .map(|row| row.measured.throughput())
-                    .fold(f64::INFINITY, f64::min);
-                Some(if least > redu { 0.0 } else { 1.0 })
-            };
-            let all = findings.each(behind);
-            let found = (!all.is_empty()).then(|| Found::of(all.iter().sum()));
-            (found, Rule::Zero)
+pub(super) const ROWS: &[Row<Figure>] = &[
+    ("throughput.vs_redu.avg", Rule::AtLeast, |f| mean_gain(f, "redu")),
+    ("throughput.vs_ssp.avg", Rule::AtLeast, |f| mean_gain(f, "ssp")),
+    ("throughput.vs_redu.array", Rule::AtLeast, |f| array_gain(f, "redu")),
+    ("throughput.vs_ssp.array", Rule::AtLeast, |f| array_gain(f, "ssp")),
+    ("order.throughput.ssp", Rule::Zero, |f| {
+        let behind = |work: &str| {
+            let redu = f.row(work, "redu")?.measured.throughput();
+            let others = ["ssp", "ehou"].into_iter().filter_map(|scheme| f.row(work, scheme));
+            let least = others.map(|row| row.measured.throughput()).fold(f64::INFINITY, f64::min);
+            Some(if least > redu { 0.0 } else { 1.0 })
+        };
+        let all = f.each(behind);
+        (!all.is_empty()).then(|| Found::of(all.iter().sum()))
+    }),
+    ("write_overhead.vs_ssp.avg", Rule::AtLeast, writes_saved),
+    // What is under way at either end of a run counts on one side.
+    ("ssp.consolidation_reads", Rule::Near(0.02), |f| {
+        let (mut reads, mut writes) = (0, 0);
+        for row in f.rows.iter().filter(|row| row.scheme() == "ssp") {
+            let (read, written) = row.traffic("consolidation");
+            reads += read;
+            writes += written;
         }
-        "write_overhead.vs_ssp.avg" => (writes_saved(findings), Rule::AtLeast),
-        "ssp.consolidation_reads" => {
-            let (mut reads, mut writes) = (0, 0);
-            for row in findings.rows.iter().filter(|row| row.scheme() == "ssp") {
-                let (read, written) = row.traffic("consolidation");
-                reads += read;
-                writes += written;
-            }
-            let note = format!("{reads} reads and {writes} writes in all runs");
-            let found = (writes > 0).then(|| Found::of(reads as f64 / writes as f64).noting(&note));
-            // What is under way at either end of a run counts on one side.
-            (found, Rule::Near(0.02))
-        }
-        "order.reads" => {
-            let mean = |scheme: &str, but: &str| {
-                let of = |work: &str| Some(findings.row(work, scheme)?.extra_reads(but));
-                Found::mean(&findings.each(of)).map(|found| found.value)
-            };
-            let found = mean("ssp", "ait").zip(mean("ehou", "ait")).map(|(ssp, ehou)| {
-                let all = mean("ssp", "").zip(mean("ehou", "")).map_or(String::new(), |(ssp, ehou)| {
-                    format!("with those of AIT misses, which the paper leaves out, {ssp:.2} and {ehou:.2}")
-                });
-                let note = format!("reads a transaction: ssp {ssp:.2}, ehou {ehou:.2}");
-                Found::of(ssp - ehou).noting(&note).noting(&all)
-            });
-            (found, Rule::Holds)
-        }
-        id => unreachable!("no measurement stands for the claim {id}"),
-    }
-}
+        let note = format!("{reads} reads and {writes} writes in all runs");
+        (writes > 0).then(|| Found::of(reads as f64 / writes as f64).noting(&note))
+    }),
+    ("order.reads", Rule::Holds, |f| {
+        let mean = |scheme: &str, but: &str| {
+            let of = |work: &str| Some(f.row(work, scheme)?.extra_reads(but));
+            Found::mean(&f.each(of)).map(|found| found.value)
+        };
+        let (ssp, ehou) = (mean("ssp", "ait")?, mean("ehou", "ait")?);
+        let all = mean("ssp", "").zip(mean("ehou", "")).map_or(String::new(), |(ssp, ehou)| {
+            format!("with those of AIT misses, which the paper leaves out, {ssp:.2} and {ehou:.2}")
+        });
+        let note = format!("reads a transaction: ssp {ssp:.2}, ehou {ehou:.2}");
+        Some(Found::of(ssp - ehou).noting(&note).noting(&all))
+    }),
+];
 
 fn ratio(findings: &Findings, work: &str, against: &str) -> Option<f64> {
     let ehou = findings.row(work, "ehou")?.measured.throughput();

@@ -7,7 +7,7 @@
 
 use super::views::{self, better, group, row, unsafe_base};
 use super::{Findings, HWL, LOG_SLOTS, MICRO, Row, Task, log_rate};
-use crate::papers::claim::{Claim, Found, Judgement, Rule};
+use crate::papers::claim::{self, Claim, Found, Row as Claimed, Rule};
 use crate::record::Record;
 use outlast_sim::timed::Lost;
 
@@ -16,29 +16,16 @@ const NEAR: Rule = Rule::Near(0.2);
 /// What a run needs to differ by to count as faster.
 const NOISE: f64 = 0.01;
 
-const NOT_MEASURED: &str = "this run did not measure it";
 const SOFTWARE: [&str; 2] = ["redo-clwb", "undo-clwb"];
+const ALL_SOFTWARE: [&str; 4] = ["unsafe-undo", "unsafe-redo", "redo-clwb", "undo-clwb"];
 const RINGS: [&str; 2] = ["redo-clwb:ring", "undo-clwb:ring"];
 
 /// One record for each claim about the requested parts.
 pub(super) fn judge(task: &Task, findings: &Findings) -> Vec<Record> {
-    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
-    super::CLAIMS
-        .iter()
-        .filter(|claim| wanted.iter().any(|part| part == claim.part))
-        .map(|claim| judgement(claim, task, findings).record(HWL, claim))
-        .collect()
-}
-
-fn compared(found: Option<Found>, rule: Rule) -> Judgement {
-    match found {
-        Some(found) => Judgement::Compared(found, rule),
-        None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
-    }
-}
-
-fn unknown(id: &str) -> Judgement {
-    unreachable!("no measurement stands for the claim {id}")
+    let parts: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
+    claim::judged(HWL, &super::CLAIMS, &parts, |claim| {
+        claim::by_row(ROWS, claim, |figure, _| figure(findings), || missing(claim, findings))
+    })
 }
 
 /// Groups of rows of one program and number of threads.
@@ -132,63 +119,176 @@ fn one_line(groups: &[Vec<&Row>], findings: &Findings) -> Option<String> {
     ))
 }
 
-fn judgement(claim: &Claim, task: &Task, findings: &Findings) -> Judgement {
-    let id = claim.id.strip_prefix("hwl.").unwrap_or(claim.id);
-    match claim.part {
-        "fig6" => speed(id, findings),
-        "fig7" => instructions(id, findings),
-        "fig8" => energy(id, findings),
-        "fig10" => whisper(id, findings),
-        "fig11" => sensitivity(id, task, findings),
-        part => Judgement::NotTestable(format!("nothing measures {id} of {part}")),
+/// A figure, if this run has it.
+type Figure = fn(&Findings) -> Option<Found>;
+
+/// The sizes of the set are the project's, since the paper gives none.
+const OURS: &str = "the set is ours, in WHISPER's manner, and so are its sizes";
+/// The log buffer that gains are related to.
+const BASE: &str = "against a buffer of one entry, in which nothing coalesces";
+
+pub(super) const ROWS: &[Claimed<Figure>] = &[
+    ("fwb.throughput.1t", Rule::AtLeast, |f| mean_gain(f, 1)),
+    ("fwb.throughput.8t", Rule::AtLeast, |f| mean_gain(f, 8)),
+    ("software.throughput_loss.max", NEAR, |f| {
+        let micro = groups(f, is_micro);
+        let lost = |group: &[&Row], slow: Option<&Row>| {
+            let ideal = throughput(row(group, "non-pers")?);
+            Some(100.0 * (1.0 - throughput(slow?) / ideal))
+        };
+        let mut losses = over(&micro, |group| lost(group, unsafe_base(group)));
+        for scheme in SOFTWARE {
+            losses.extend(over(&micro, |group| lost(group, row(group, scheme))));
+        }
+        Found::largest(&losses)
+    }),
+    ("order.throughput.fwb_hwl", Rule::Holds, |f| {
+        let gains = over(&groups(f, is_micro), |group| gain(group, "fwb", ["hwl"; 2]));
+        geometric(&gains).map(above_one)
+    }),
+    ("order.throughput.hwl_sw", Rule::Holds, |f| {
+        let micro = groups(f, is_micro);
+        let found = geometric(&over(&micro, |group| gain(group, "hwl", SOFTWARE)));
+        found.map(|found| above_one(found).noting(&reasons(&micro)))
+    }),
+    ("order.gain.ssca2_btree", Rule::Holds, |f| {
+        let (complex, simple): (Vec<_>, Vec<_>) = groups(f, is_micro)
+            .into_iter()
+            .partition(|g| g[0].bench.starts_with("ssca2") || g[0].bench.starts_with("btree"));
+        further(&simple, &complex, |simple, complex| (complex, simple))
+    }),
+    ("software.instructions.max", NEAR, |f| {
+        let all: Vec<f64> =
+            ALL_SOFTWARE.iter().flat_map(|scheme| instructions(f, scheme)).collect();
+        let both = Found::largest(&instructions(f, "undo-redo-clwb"));
+        let note = format!("software undo+redo {:.2} x", both.map_or(0.0, |found| found.value));
+        Found::largest(&all).map(|found| found.noting(&note))
+    }),
+    ("fwb.instructions", Rule::AtMost, |f| {
+        let note = "begin and commit, whose instructions are an estimate, and nothing else";
+        let found = geometric(&instructions(f, "fwb"))?;
+        Some(Found::of(percent(found.value)).noting(note))
+    }),
+    ("undo.instructions", Rule::Above, |f| {
+        Found::mean(&instructions(f, "undo-clwb")).map(|found| found.noting("mean over programs"))
+    }),
+    ("software.energy_overhead.max", NEAR, |f| {
+        let all = ALL_SOFTWARE.iter().flat_map(|scheme| energy(f, scheme)).map(percent);
+        Found::largest(&all.collect::<Vec<f64>>())
+    }),
+    ("fwb.memory_energy_overhead", Rule::AtMost, |f| {
+        let software = geometric(&energy(f, "redo-clwb"));
+        let note = software
+            .map_or(String::new(), |found| format!("redo-clwb {:.0} %", percent(found.value)));
+        let found = geometric(&energy(f, "fwb"))?;
+        Some(Found::of(percent(found.value)).noting(&note))
+    }),
+    ("fwb.processor_overhead", Rule::AtMost, |_| None),
+    ("whisper.throughput.max", Rule::AtLeast, |f| {
+        let set = groups(f, |row| !is_micro(row));
+        let found = Found::largest(&over(&set, |group| gain(group, "fwb", SOFTWARE)))?;
+        Some(found.noting(OURS).noting(&reasons(&set)))
+    }),
+    ("whisper.vs_nonpers", Rule::AtLeast, |f| {
+        let set = groups(f, |row| !is_micro(row));
+        let shares = over(&set, |group| gain(group, "fwb", ["non-pers"; 2]));
+        Some(Found::of(100.0 * geometric(&shares)?.value).noting(OURS))
+    }),
+    ("whisper.energy.max", Rule::AtLeast, |f| {
+        let set = groups(f, |row| !is_micro(row));
+        let saved = |scheme| over(&set, move |group| energy_over(group, scheme, "fwb"));
+        let saved: Vec<f64> = SOFTWARE.into_iter().flat_map(saved).collect();
+        Some(Found::largest(&saved)?.noting(OURS))
+    }),
+    ("order.whisper", Rule::Holds, |f| {
+        let set = groups(f, |row| !is_micro(row));
+        let threads = set.first().map_or(0, |group| group[0].threads);
+        let micro = groups(f, |row| is_micro(row) && row.threads == threads);
+        Some(further(&set, &micro, |set, micro| (set, micro))?.noting(OURS))
+    }),
+    ("logbuf.8.throughput", Rule::AtLeast, |f| buffered(f, 8.0)),
+    ("logbuf.15.throughput", Rule::AtLeast, |f| buffered(f, 15.0)),
+    ("logbuf.saturation", Rule::AtLeast, |f| {
+        let buffer = points(f, views::BUFFER);
+        let most = buffer.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+        let first = buffer.iter().find(|(_, speed)| *speed >= most * (1.0 - NOISE))?;
+        Some(Found::of(first.0).noting("the smallest buffer within 1 % of the best"))
+    }),
+    ("order.logbuf", Rule::Zero, |f| {
+        let buffer = points(f, views::BUFFER);
+        let worse = buffer.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - NOISE));
+        (!buffer.is_empty()).then(|| Found::of(worse.count() as f64))
+    }),
+    ("logbuf.bound", Rule::AtLeast, |f| {
+        let (guilty, images) = f.by_latency.filter(|(guilty, _)| *guilty > 0)?;
+        let note = format!(
+            "entries of a buffer that keeps order by its size alone: with 15 entries {guilty} of \
+             {images} images are torn or lose something (HWL-5)"
+        );
+        Some(Found::of(0.0).noting(&note))
+    }),
+    ("fwb.period", Rule::AtLeast, |f| {
+        // Lines have to be in memory within two scans, before the log comes round.
+        let is_fwb = |row: &&Row| is_micro(row) && row.measured.scheme.name() == "fwb";
+        let rates = f.rows.iter().filter(is_fwb).map(|row| log_rate(&row.measured));
+        let rate = rates.chain(f.points.iter().map(|point| point.log_rate)).fold(0.0, f64::max);
+        let note = "half of the time in which the fastest log measured goes round 4 MB; where it is \
+                    shorter, scans start earlier here";
+        (rate > 0.0).then(|| Found::of(LOG_SLOTS as f64 / rate / 2.0).noting(note))
+    }),
+    ("fwb.scan_overhead", Rule::AtMost, |f| {
+        let speed = |what| points(f, what).first().map(|(_, speed)| *speed);
+        let cost = |slow: f64, fast: f64| 100.0 * (1.0 - slow / fast);
+        let (usual, free) = (buffer_at(f, 15.0)?, speed(views::FREE_TAGS)?);
+        let by_clock = speed(views::NO_EARLY).zip(speed(views::NO_SCAN));
+        let by_clock = by_clock.map_or(0.0, |(slow, fast)| cost(slow, fast));
+        let all = speed(views::NO_SCAN).map_or(0.0, |fast| cost(usual, fast));
+        let note = format!(
+            "hash, a tag a cycle, beside scans that read tags in no time; with what scans force out \
+             {by_clock:.1} % by the clock alone, {all:.1} % as a log divided by {} needs them",
+            f.divisor
+        );
+        Some(Found::of(cost(usual, free)).noting(&note))
+    }),
+];
+
+/// What a claim lacks whose figure this run does not have.
+fn missing(claim: &Claim, findings: &Findings) -> String {
+    let counts_no_energy =
+        || !findings.rows.is_empty() && findings.rows.iter().all(|row| row.energy.is_none());
+    match (claim.name(), findings.by_latency) {
+        ("fwb.processor_overhead", _) => {
+            "the sentence lacks its noun, and a simple activity model is all there is of processors"
+                .to_owned()
+        }
+        ("logbuf.bound", Some((_, images))) => format!(
+            "15 entries without a check of order lost nothing in {images} images, which proves \
+             nothing"
+        ),
+        (name, _) if name.contains("energy") && counts_no_energy() => {
+            "the machine does not count the memory's energy".to_owned()
+        }
+        _ => "this run did not measure it".to_owned(),
     }
 }
 
-fn speed(id: &str, findings: &Findings) -> Judgement {
-    let with = |threads: u16| groups(findings, |row| is_micro(row) && row.threads == threads);
-    let micro = groups(findings, is_micro);
-    let gains = |groups: &[Vec<&Row>]| over(groups, |g| gain(g, "fwb", SOFTWARE));
-    let mean_gain = |threads| {
-        let groups = with(threads);
-        let found = geometric(&gains(&groups))?.noting(&reasons(&groups));
-        Some(found.noting(&one_line(&groups, findings)?))
-    };
-    match id {
-        "fwb.throughput.1t" => compared(mean_gain(1), Rule::AtLeast),
-        "fwb.throughput.8t" => compared(mean_gain(8), Rule::AtLeast),
-        "software.throughput_loss.max" => {
-            let lost = |group: &[&Row], slow: Option<&Row>| {
-                let ideal = throughput(row(group, "non-pers")?);
-                Some(100.0 * (1.0 - throughput(slow?) / ideal))
-            };
-            let mut losses = over(&micro, |group| lost(group, unsafe_base(group)));
-            for scheme in SOFTWARE {
-                losses.extend(over(&micro, |group| lost(group, row(group, scheme))));
-            }
-            compared(Found::largest(&losses), NEAR)
-        }
-        "order.throughput.fwb_hwl" => {
-            let gains = over(&micro, |g| gain(g, "fwb", ["hwl"; 2]));
-            compared(geometric(&gains).map(above_one), Rule::Holds)
-        }
-        "order.throughput.hwl_sw" => {
-            let gains = over(&micro, |group| gain(group, "hwl", SOFTWARE));
-            let found = geometric(&gains).map(above_one);
-            compared(found.map(|found| found.noting(&reasons(&micro))), Rule::Holds)
-        }
-        "order.gain.ssca2_btree" => {
-            let (complex, simple): (Vec<_>, Vec<_>) = micro
-                .into_iter()
-                .partition(|g| g[0].bench.starts_with("ssca2") || g[0].bench.starts_with("btree"));
-            let found = geometric(&gains(&simple)).zip(geometric(&gains(&complex)));
-            let found = found.map(|(simple, complex)| {
-                let note = format!("{:.2} x against {:.2} x", complex.value, simple.value);
-                Found::of(simple.value - complex.value).noting(&note)
-            });
-            compared(found, Rule::Holds)
-        }
-        _ => unknown(id),
-    }
+/// The mean gain of `fwb` over the better software logging by so many threads.
+fn mean_gain(findings: &Findings, threads: u16) -> Option<Found> {
+    let groups = groups(findings, |row| is_micro(row) && row.threads == threads);
+    let found = geometric(&over(&groups, |group| gain(group, "fwb", SOFTWARE)))?;
+    Some(found.noting(&reasons(&groups)).noting(&one_line(&groups, findings)?))
+}
+
+/// By how much the gain of `fwb` on some programs exceeds that on others; `told` says which is told first.
+fn further(
+    programs: &[Vec<&Row>],
+    others: &[Vec<&Row>],
+    told: fn(f64, f64) -> (f64, f64),
+) -> Option<Found> {
+    let of = |groups| Some(geometric(&over(groups, |group| gain(group, "fwb", SOFTWARE)))?.value);
+    let (own, other) = (of(programs)?, of(others)?);
+    let (first, second) = told(own, other);
+    Some(Found::of(own - other).noting(&format!("{first:.2} x against {second:.2} x")))
 }
 
 fn above_one(found: Found) -> Found {
@@ -196,190 +296,40 @@ fn above_one(found: Found) -> Found {
     Found { value: found.value - 1.0, span, note: found.note }
 }
 
-fn instructions(id: &str, findings: &Findings) -> Judgement {
-    let micro = groups(findings, is_micro);
-    let ratio = |scheme| {
-        over(&micro, move |group| {
-            let count = |scheme| Some(row(group, scheme)?.measured.stats.instructions() as f64);
-            Some(count(scheme)? / count("non-pers")?)
-        })
-    };
-    match id {
-        "software.instructions.max" => {
-            let all = ["unsafe-undo", "unsafe-redo"].into_iter().chain(SOFTWARE);
-            let all: Vec<f64> = all.flat_map(ratio).collect();
-            let both = ratio("undo-redo-clwb");
-            let both = Found::largest(&both).map_or(0.0, |found| found.value);
-            let note = format!("software undo+redo {both:.2} x");
-            compared(Found::largest(&all).map(|found| found.noting(&note)), NEAR)
-        }
-        "fwb.instructions" => {
-            let found = geometric(&ratio("fwb"));
-            const NOTE: &str = "begin and commit, whose instructions are an estimate, and nothing \
-                                else";
-            let found = found.map(|found| Found::of(100.0 * (found.value - 1.0)).noting(NOTE));
-            compared(found, Rule::AtMost)
-        }
-        "undo.instructions" => {
-            let found = Found::mean(&ratio("undo-clwb"));
-            compared(found.map(|found| found.noting("mean over programs")), Rule::Above)
-        }
-        _ => unknown(id),
-    }
+fn percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
 }
 
-/// Compared where the machine counts the memory's energy.
-fn compared_energy(found: Option<Found>, rule: Rule, groups: &[Vec<&Row>]) -> Judgement {
-    let counted = groups.iter().flatten().any(|row| row.energy.is_some());
-    match found {
-        None if !groups.is_empty() && !counted => {
-            Judgement::NotTestable("the machine does not count the memory's energy".to_owned())
-        }
-        found => compared(found, rule),
-    }
+/// Instructions of a scheme over those of `non-pers`.
+fn instructions(findings: &Findings, scheme: &str) -> Vec<f64> {
+    over(&groups(findings, is_micro), |group| {
+        let count = |scheme| Some(row(group, scheme)?.measured.stats.instructions() as f64);
+        Some(count(scheme)? / count("non-pers")?)
+    })
+}
+
+/// The memory's energy under a scheme over that of `non-pers`.
+fn energy(findings: &Findings, scheme: &str) -> Vec<f64> {
+    over(&groups(findings, is_micro), |group| energy_over(group, scheme, "non-pers"))
 }
 
 fn energy_over(group: &[&Row], of: &str, against: &str) -> Option<f64> {
     Some(row(group, of)?.energy? / row(group, against)?.energy?)
 }
 
-fn energy(id: &str, findings: &Findings) -> Judgement {
-    let micro = groups(findings, is_micro);
-    let over_ideal = |scheme| over(&micro, move |g| energy_over(g, scheme, "non-pers"));
-    let percent = |ratio: &f64| 100.0 * (ratio - 1.0);
-    match id {
-        "software.energy_overhead.max" => {
-            let all = ["unsafe-undo", "unsafe-redo"].into_iter().chain(SOFTWARE);
-            let all: Vec<f64> = all.flat_map(over_ideal).map(|ratio| percent(&ratio)).collect();
-            compared_energy(Found::largest(&all), NEAR, &micro)
-        }
-        "fwb.memory_energy_overhead" => {
-            let found = geometric(&over_ideal("fwb"));
-            let software = geometric(&over_ideal("redo-clwb"));
-            let note = software.map_or(String::new(), |software| {
-                format!("redo-clwb {:.0} %", percent(&software.value))
-            });
-            let found = found.map(|found| Found::of(percent(&found.value)).noting(&note));
-            compared_energy(found, Rule::AtMost, &micro)
-        }
-        "fwb.processor_overhead" => Judgement::NotTestable(
-            "the sentence lacks its noun, and a simple activity model is all there is of processors"
-                .to_owned(),
-        ),
-        _ => unknown(id),
-    }
+/// Values of one parameter, each with its throughput.
+fn points(findings: &Findings, what: &str) -> Vec<(f64, f64)> {
+    let mine = findings.points.iter().filter(|point| point.what == what);
+    mine.map(|point| (point.value, point.throughput)).collect()
 }
 
-fn whisper(id: &str, findings: &Findings) -> Judgement {
-    let set = groups(findings, |row| !is_micro(row));
-    let gains = over(&set, |group| gain(group, "fwb", SOFTWARE));
-    const OURS: &str = "the set is ours, in WHISPER's manner, and so are its sizes";
-    let noted = |found: Option<Found>| found.map(|found| found.noting(OURS));
-    match id {
-        "whisper.throughput.max" => {
-            let found = noted(Found::largest(&gains));
-            compared(found.map(|found| found.noting(&reasons(&set))), Rule::AtLeast)
-        }
-        "whisper.vs_nonpers" => {
-            let shares = over(&set, |g| gain(g, "fwb", ["non-pers"; 2]));
-            let found = geometric(&shares).map(|found| Found::of(100.0 * found.value));
-            compared(noted(found), Rule::AtLeast)
-        }
-        "whisper.energy.max" => {
-            let saved: Vec<f64> = SOFTWARE
-                .into_iter()
-                .flat_map(|scheme| over(&set, move |g| energy_over(g, scheme, "fwb")))
-                .collect();
-            compared_energy(noted(Found::largest(&saved)), Rule::AtLeast, &set)
-        }
-        "order.whisper" => {
-            let threads = set.first().map_or(0, |group| group[0].threads);
-            let micro = groups(findings, |row| is_micro(row) && row.threads == threads);
-            let micro = over(&micro, |group| gain(group, "fwb", SOFTWARE));
-            let found = geometric(&gains).zip(geometric(&micro)).map(|(set, micro)| {
-                let note = format!("{:.2} x against {:.2} x", set.value, micro.value);
-                Found::of(set.value - micro.value).noting(&note)
-            });
-            compared(noted(found), Rule::Holds)
-        }
-        _ => unknown(id),
-    }
+/// Throughput with a log buffer of so many entries.
+fn buffer_at(findings: &Findings, entries: f64) -> Option<f64> {
+    let buffer = points(findings, views::BUFFER);
+    buffer.iter().find(|(n, _)| *n == entries).map(|(_, speed)| *speed)
 }
 
-fn sensitivity(id: &str, task: &Task, findings: &Findings) -> Judgement {
-    let points = |what: &str| -> Vec<(f64, f64)> {
-        let mine = findings.points.iter().filter(|point| point.what == what);
-        mine.map(|point| (point.value, point.throughput)).collect()
-    };
-    let buffer = points(views::BUFFER);
-    let at = |entries: f64| buffer.iter().find(|(n, _)| *n == entries).map(|(_, speed)| *speed);
-    let better = |entries| Some(100.0 * (at(entries)? / at(1.0)? - 1.0));
-    const BASE: &str = "against a buffer of one entry, in which nothing coalesces";
-    match id {
-        "logbuf.8.throughput" => {
-            compared(better(8.0).map(|gain| Found::of(gain).noting(BASE)), Rule::AtLeast)
-        }
-        "logbuf.15.throughput" => {
-            compared(better(15.0).map(|gain| Found::of(gain).noting(BASE)), Rule::AtLeast)
-        }
-        "logbuf.saturation" => {
-            let most = buffer.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
-            let first = buffer.iter().find(|(_, speed)| *speed >= most * (1.0 - NOISE));
-            let note = "the smallest buffer within 1 % of the best";
-            compared(first.map(|(entries, _)| Found::of(*entries).noting(note)), Rule::AtLeast)
-        }
-        "order.logbuf" => {
-            let worse = buffer.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - NOISE));
-            let found = (!buffer.is_empty()).then(|| Found::of(worse.count() as f64));
-            compared(found, Rule::Zero)
-        }
-        "logbuf.bound" => match findings.by_latency {
-            Some((0, images)) => Judgement::NotTestable(format!(
-                "15 entries without a check of order lost nothing in {images} images, which \
-                 proves nothing"
-            )),
-            Some((guilty, images)) => {
-                let note = format!(
-                    "entries of a buffer that keeps order by its size alone: with 15 entries \
-                     {guilty} of {images} images are torn or lose something (HWL-5)"
-                );
-                Judgement::Compared(Found::of(0.0).noting(&note), Rule::AtLeast)
-            }
-            None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
-        },
-        "fwb.period" => {
-            // Lines have to be in memory within two scans, before the log comes round.
-            let rates = findings
-                .rows
-                .iter()
-                .filter(|row| is_micro(row) && row.measured.scheme.name() == "fwb");
-            let rate = rates
-                .map(|row| log_rate(&row.measured))
-                .chain(findings.points.iter().map(|point| point.log_rate))
-                .fold(0.0, f64::max);
-            let period = (rate > 0.0).then(|| LOG_SLOTS as f64 / rate / 2.0);
-            let note = "half of the time in which the fastest log measured goes round 4 MB; \
-                        where it is shorter, scans start earlier here";
-            compared(period.map(|cycles| Found::of(cycles).noting(note)), Rule::AtLeast)
-        }
-        "fwb.scan_overhead" => {
-            let speed = |what| points(what).first().map(|(_, speed)| *speed);
-            let cost = |slow: f64, fast: f64| 100.0 * (1.0 - slow / fast);
-            let usual = at(15.0);
-            let found = usual.zip(speed(views::FREE_TAGS)).map(|(usual, free)| {
-                let by_clock = speed(views::NO_EARLY).zip(speed(views::NO_SCAN));
-                let by_clock = by_clock.map_or(0.0, |(slow, fast)| cost(slow, fast));
-                let all = speed(views::NO_SCAN).map_or(0.0, |fast| cost(usual, fast));
-                let note = format!(
-                    "hash, a tag a cycle, beside scans that read tags in no time; with what scans \
-                     force out {by_clock:.1} % by the clock alone, {all:.1} % as a log divided by \
-                     {} needs them",
-                    task.divisor
-                );
-                Found::of(cost(usual, free)).noting(&note)
-            });
-            compared(found, Rule::AtMost)
-        }
-        _ => unknown(id),
-    }
+fn buffered(findings: &Findings, entries: f64) -> Option<Found> {
+    let ratio = buffer_at(findings, entries)? / buffer_at(findings, 1.0)?;
+    Some(Found::of(percent(ratio)).noting(BASE))
 }

@@ -49,7 +49,7 @@ const CARD: Card = Card {
     id: HWL,
     title: "HWL and FWB",
     about: "hardware undo+redo logging and forced write-back, on the timed machine",
-    judge: include_str!("judge.rs"),
+    rows: || claim::names(judge::ROWS),
 };
 
 /// What the paper claims.
@@ -373,6 +373,8 @@ struct Findings {
     /// `fwb` with records of one line each.
     one_line: Vec<Row>,
     points: Vec<Point>,
+    /// By what the log was divided.
+    divisor: u64,
     /// Torn and lost images where only the size of the log buffer keeps order, and how many.
     by_latency: Option<(u64, u64)>,
 }
@@ -386,7 +388,7 @@ pub fn run(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let machine = task.machine()?;
-    let mut findings = Findings::default();
+    let mut findings = Findings { divisor: task.divisor, ..Findings::default() };
     let mut records = Vec::new();
     let plans = task.plans();
     let measured = in_parallel(&plans, usize::MAX, PROGRAMS_STAGE, listen, |(name, threads)| {

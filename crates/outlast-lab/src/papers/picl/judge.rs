@@ -3,223 +3,172 @@
 //! Means over programs are geometric ones of their times over `ideal`. The paper does not say which it
 //! takes.
 
-use super::measured::{Row, Set};
+use outlast_measure::middle;
+
+use super::measured::{Counts, Row, Set};
 use super::views::{mean, prior_means, reduction, row, slowdown, slowdowns, varied_works, works};
 use super::works::{Origin, Works};
 use super::{CARD, CLAIMS, Findings, IDEAL, PICL, PRIOR, Task, area, machine, views};
-use crate::papers::claim::{Claim, Found, Judgement, Rule};
+use crate::papers::claim::{self, Found, Row as Claimed, Rule};
 use crate::record::Record;
-
-const NOT_MEASURED: &str = "this run did not measure it";
 
 /// One record for each claim about the requested parts.
 pub(super) fn judge(task: &Task, there: &Works, findings: &Findings) -> Vec<Record> {
-    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
-    let claims = CLAIMS.iter().filter(|claim| wanted.iter().any(|part| part == claim.part));
-    let why = match &there.missing {
-        Some(missing) => format!("{NOT_MEASURED}; {missing}"),
-        None => NOT_MEASURED.to_owned(),
-    };
-    claims.map(|claim| judgement(claim, &why, findings).record(CARD.id, claim)).collect()
-}
-
-fn judgement(claim: &Claim, why: &str, findings: &Findings) -> Judgement {
-    let id = claim.id.trim_start_matches("picl.");
-    if id.starts_with("table3.") || id.starts_with("proto.") {
-        return area::judgement(id, &findings.area);
-    }
-    let (found, rule) = measured(id, findings);
-    let found = found.map(|found| found.noting(&elsewhere(claim, findings)));
-    match (rule, found) {
-        (Asked::Rule(rule), found) => compared(found, rule, why),
-        (Asked::Contradictory(text), found) => Judgement::Contradictory(found, text),
-    }
-}
-
-fn compared(found: Option<Found>, rule: Rule, why: &str) -> Judgement {
-    match found {
-        Some(found) => Judgement::Compared(found, rule),
-        None => Judgement::NotTestable(why.to_owned()),
-    }
-}
-
-/// What is asked of a value.
-#[derive(Clone, Copy)]
-enum Asked {
-    Rule(Rule),
-    Contradictory(&'static str),
-}
-
-/// The same value under other readings of what the paper leaves open.
-fn elsewhere(claim: &Claim, findings: &Findings) -> String {
-    let under = findings.assumed.iter().filter_map(|(name, findings)| {
-        let (found, rule) = measured(claim.id.trim_start_matches("picl."), findings);
-        let found = found?;
-        let met = match rule {
-            Asked::Rule(rule) if rule.holds(claim, &found) => ", which meets it",
-            _ => "",
+    let parts: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
+    let missing = there.missing.as_ref().map_or(String::new(), |missing| format!("; {missing}"));
+    let why = format!("this run did not measure it{missing}");
+    claim::judged(CARD.id, &CLAIMS, &parts, |claim| {
+        if claim.name().starts_with("table3.") || claim.name().starts_with("proto.") {
+            return area::judgement(claim.name(), &findings.area);
+        }
+        let find = |figure: &Figure, rule| {
+            let readings = findings.assumed.iter().map(|(name, other)| (*name, figure(other)));
+            let words = "under other readings, on some programs";
+            Some(figure(findings)?.noting(&claim::elsewhere(claim, rule, words, 2, readings)))
         };
-        Some(format!("{name} {:.2}{met}", found.value))
-    });
-    let under: Vec<String> = under.collect();
-    if under.is_empty() {
-        return String::new();
-    }
-    format!("under other readings, on some programs: {}", under.join(", "))
+        claim::by_row(ROWS, claim, find, || why.clone())
+    })
 }
 
-/// What stands for a claim, if this run has it, and what it has to meet.
-fn measured(id: &str, findings: &Findings) -> (Option<Found>, Asked) {
-    let rows = &findings.rows;
-    let (found, rule) = match id {
-        "headline.overhead" => (overhead(rows), Rule::Below),
-        "headline.prior.slowdown" => {
-            let text = "1.5 to 5.0 for eight cores in the abstract, 1.6 to 2.6 in VI-B";
-            return (prior(rows).map(ranges), Asked::Contradictory(text));
-        }
-        "epoch.reliable" => (reliable(&findings.by_epoch), Rule::AtLeast),
-        "fig9.prior.max" => {
-            let all = PRIOR.iter().flat_map(|scheme| {
-                let of = |work: &&'static str| {
-                    Some((slowdown(rows, work, scheme, Set::Taken)?, *work, *scheme))
-                };
-                works(rows, Origin::Program, Set::Taken).iter().filter_map(of).collect::<Vec<_>>()
-            });
-            let worst = all.max_by(|a, b| a.0.total_cmp(&b.0));
-            let found = worst.map(|(value, work, scheme)| {
-                let means = prior_means(rows, Origin::Program, Set::Taken);
-                let means: Vec<String> =
-                    means.iter().map(|(scheme, mean)| format!("{scheme} {mean:.2}")).collect();
-                let note = format!("{work} under {scheme}; means {}", means.join(", "));
-                Found::of(value).noting(&note)
-            });
-            (found, Rule::AtMost)
-        }
-        "fig9.sphinx3" => {
-            let found = slowdown(rows, "sphinx3", PICL, Set::Taken);
-            (found.map(|slowdown| Found::of(100.0 * (slowdown - 1.0))), Rule::Within)
-        }
-        "fig10.prior" => (prior(rows), Rule::Within),
-        "fig11.journaling" => {
-            let of = |work: &&'static str| {
-                let commits =
-                    |scheme| Some(row(rows, work, scheme, Set::Taken)?.commits(findings.divisor));
-                Some(commits("journaling")? / commits(PICL).filter(|commits| *commits > 0.0)?)
+/// A figure, if this run has it.
+type Figure = fn(&Findings) -> Option<Found>;
+
+const TWO_RANGES: Rule =
+    Rule::Contradictory("1.5 to 5.0 for eight cores in the abstract, 1.6 to 2.6 in VI-B");
+
+pub(super) const ROWS: &[Claimed<Figure>] = &[
+    ("headline.overhead", Rule::Below, |f| overhead(&f.rows)),
+    ("headline.prior.slowdown", TWO_RANGES, |f| prior(&f.rows).map(ranges)),
+    ("epoch.reliable", Rule::AtLeast, |f| reliable(&f.by_epoch)),
+    ("fig9.prior.max", Rule::AtMost, |f| {
+        let works = works(&f.rows, Origin::Program, Set::Taken);
+        let of = |scheme| works.iter().map(move |work| (*work, scheme));
+        let all = PRIOR.into_iter().flat_map(of).filter_map(|(work, scheme)| {
+            Some((slowdown(&f.rows, work, scheme, Set::Taken)?, work, scheme))
+        });
+        let (value, work, scheme) = all.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let means = told(&prior_means(&f.rows, Origin::Program, Set::Taken));
+        Some(Found::of(value).noting(&format!("{work} under {scheme}; means {means}")))
+    }),
+    ("fig9.sphinx3", Rule::Within, |f| {
+        Some(Found::of(percent(slowdown(&f.rows, "sphinx3", PICL, Set::Taken)?)))
+    }),
+    ("fig10.prior", Rule::Within, |f| prior(&f.rows)),
+    ("fig11.journaling", Rule::Within, |f| {
+        Found::largest(&of_programs(f, |work| {
+            let picl = commits(f, work, PICL).filter(|commits| *commits > 0.0)?;
+            Some(commits(f, work, "journaling")? / picl)
+        }))
+    }),
+    ("order.astar", Rule::Holds, |f| {
+        let of = |scheme| commits(f, "astar", scheme);
+        let (journaling, shadow, picl) = (of("journaling")?, of("shadow")?, of(PICL)?);
+        let note =
+            format!("commits: journaling {journaling:.1}, shadow {shadow:.1}, {PICL} {picl:.1}");
+        Some(Found::of(journaling.min(shadow) - picl).noting(&note))
+    }),
+    ("fig12.extra_iops", Rule::Within, |f| extra_operations(f)),
+    ("order.random_iops.frm", Rule::Holds, |f| {
+        let random = |scheme: &str| {
+            let of = |work: &'static str| {
+                let ideal = row(&f.rows, work, IDEAL, Set::Taken)?.operations().write_back;
+                let own = row(&f.rows, work, scheme, Set::Taken)?;
+                views::over_write_backs(&f.rows, own)?;
+                Some(own.operations().random / ideal)
             };
-            let all: Vec<f64> =
-                works(rows, Origin::Program, Set::Taken).iter().filter_map(of).collect();
-            (Found::largest(&all), Rule::Within)
+            Found::mean(&of_programs(f, of)).map(|found| found.value)
+        };
+        let frm = random("frm")?;
+        let others = ["journaling", "shadow", PICL].map(|name| (name, random(name).unwrap_or(0.0)));
+        let most = others.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+        Some(Found::of(frm - most).noting(&format!("frm {frm:.2}, {}", told(&others))))
+    }),
+    ("undo.rlm.reads", Rule::AtMost, |f| undo(f, |counts| counts.reads("old lines"))),
+    ("undo.rlm.writes", Rule::AtMost, |f| {
+        undo(f, |counts| {
+            let written = ["evicted", "epoch flush", "flushed", "streamed"];
+            counts.counter("undo_entries").unwrap_or(0)
+                + written.iter().map(|cause| counts.writes(cause)).sum::<u64>()
+        })
+    }),
+    ("fig13.log_size", Rule::Below, |f| {
+        let mut all = logs(f);
+        let below = all.iter().filter(|megabytes| **megabytes < 50.0).count();
+        let note = format!("the median; {below} of {} below 50 MB", all.len());
+        middle(&mut all, |megabytes| *megabytes).map(|median| Found::of(*median).noting(&note))
+    }),
+    ("fig13.log_size.heavy", Rule::AtMost, |f| Found::largest(&logs(f))),
+    ("fig14.shadow", Rule::Within, |f| effective(f, "shadow")),
+    ("fig14.journaling", Rule::Below, |f| effective(f, "journaling")),
+    ("fig14.picl_log", Rule::AtMost, |f| {
+        let gigabytes = long_epochs(f, PICL, |row| row.log_mb(f.divisor) / 1e3);
+        let note = "one epoch of 500 M instructions; with a gap of 3 up to five are kept";
+        Found::largest(&gigabytes).map(|found| found.noting(note))
+    }),
+    ("fig15.overhead", Rule::Similar(1.0), |f| {
+        let of = |size: &f64| swept(&f.rows, PICL, Set::Llc(*size));
+        let mut all: Vec<f64> = machine::LLCS.iter().filter_map(of).collect();
+        if !all.is_empty() {
+            all.extend(swept_taken(&f.rows, PICL, Set::Llc(machine::LLCS[0])));
         }
-        "order.astar" => {
-            let commits =
-                |scheme| Some(row(rows, "astar", scheme, Set::Taken)?.commits(findings.divisor));
-            let found = commits("journaling").zip(commits("shadow")).zip(commits(PICL));
-            let found = found.map(|((journaling, shadow), picl)| {
-                let of = |name, value| format!("{name} {value:.1}");
-                let [j, s, p] =
-                    [of("journaling", journaling), of("shadow", shadow), of(PICL, picl)];
-                let note = format!("commits: {j}, {s}, {p}");
-                Found::of(journaling.min(shadow) - picl).noting(&note)
-            });
-            (found, Rule::Holds)
-        }
-        "fig12.extra_iops" => (extra_operations(rows), Rule::Within),
-        "order.random_iops.frm" => {
-            let random = |scheme: &str| {
-                let of = |work: &&'static str| {
-                    let ideal = row(rows, work, IDEAL, Set::Taken)?.operations().write_back;
-                    let own = row(rows, work, scheme, Set::Taken)?;
-                    views::over_write_backs(rows, own)?;
-                    Some(own.operations().random / ideal)
-                };
-                let all: Vec<f64> =
-                    works(rows, Origin::Program, Set::Taken).iter().filter_map(of).collect();
-                Found::mean(&all).map(|found| found.value)
-            };
-            let others = ["journaling", "shadow", PICL].map(random);
-            let found = random("frm").map(|frm| {
-                let most = others.iter().flatten().copied().fold(0.0, f64::max);
-                let each = ["journaling", "shadow", PICL].iter().zip(&others);
-                let each: Vec<String> = each
-                    .map(|(name, value)| format!("{name} {:.2}", value.unwrap_or(0.0)))
-                    .collect();
-                Found::of(frm - most).noting(&format!("frm {frm:.2}, {}", each.join(", ")))
-            });
-            (found, Rule::Holds)
-        }
-        "undo.rlm.reads" => (undo(rows, |counts| counts.reads("old lines")), Rule::AtMost),
-        "undo.rlm.writes" => {
-            let of = |counts: &super::measured::Counts| {
-                counts.counter("undo_entries").unwrap_or(0)
-                    + counts.writes("evicted")
-                    + counts.writes("epoch flush")
-                    + counts.writes("flushed")
-                    + counts.writes("streamed")
-            };
-            (undo(rows, of), Rule::AtMost)
-        }
-        "fig13.log_size" => (logs(findings).map(|all| all.0), Rule::Below),
-        "fig13.log_size.heavy" => (logs(findings).map(|all| all.1), Rule::AtMost),
-        "fig14.shadow" => (effective(findings, "shadow"), Rule::Within),
-        "fig14.journaling" => (effective(findings, "journaling"), Rule::Below),
-        "fig14.picl_log" => {
-            let gigabytes: Vec<f64> = works(rows, Origin::Program, Set::Long)
-                .iter()
-                .filter_map(|work| row(rows, work, PICL, Set::Long))
-                .map(|row| row.log_mb(findings.divisor) / 1e3)
-                .collect();
-            let note = "one epoch of 500 M instructions; with a gap of 3 up to five are kept";
-            (Found::largest(&gigabytes).map(|found| found.noting(note)), Rule::AtMost)
-        }
-        "fig15.overhead" => {
-            let of = |size: &f64| swept(rows, PICL, Set::Llc(*size));
-            let mut all: Vec<f64> = machine::LLCS.iter().filter_map(of).collect();
-            if !all.is_empty() {
-                all.extend(swept_taken(rows, PICL, Set::Llc(machine::LLCS[0])));
-            }
-            let percent: Vec<f64> = all.iter().map(|slowdown| 100.0 * (slowdown - 1.0)).collect();
-            (Found::largest(&percent), Rule::Similar(1.0))
-        }
-        "order.cache_size.thynvm" => {
-            let (first, last) = (machine::LLCS[0], machine::LLCS[machine::LLCS.len() - 1]);
-            let growth = |scheme: &str| {
-                Some(swept(rows, scheme, Set::Llc(last))? - swept(rows, scheme, Set::Llc(first))?)
-            };
-            let others: Vec<f64> = ["journaling", "shadow", "frm"]
-                .iter()
-                .filter_map(|scheme| growth(scheme))
-                .collect();
-            let most = others.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let found = growth("thynvm").map(|own| {
-                let note =
-                    format!("thynvm {own:+.2} from {first} to {last} MB, others {others:+.2?}");
-                Found::of(own - most).noting(&note)
-            });
-            (found, Rule::Holds)
-        }
-        "fig16.prior_at_128" => {
-            let of = |scheme: &&str| Some(100.0 * (swept(rows, scheme, Set::Write(128.0))? - 1.0));
-            let all: Vec<f64> = PRIOR.iter().filter_map(of).collect();
-            (Found::mean(&all), Rule::Near(0.2))
-        }
-        "order.write_latency" => {
-            let sets = machine::WRITES.map(Set::Write);
-            let worse = |scheme: &&str| {
-                let all: Vec<f64> =
-                    sets.iter().filter_map(|set| swept(rows, scheme, *set)).collect();
-                (all.len() == sets.len())
-                    .then(|| all.windows(2).filter(|two| two[1] < two[0]).count())
-            };
-            let all: Vec<usize> = PRIOR.iter().filter_map(worse).collect();
-            let found = (!all.is_empty()).then(|| Found::of(all.iter().sum::<usize>() as f64));
-            (found, Rule::Zero)
-        }
-        "fig17.min_bw" => (bandwidth(rows), Rule::AtMost),
-        "fig18.gap1" => (Found::mean(&reduction_of(rows, 1)), Rule::Near(0.1)),
-        "fig18.gap8" => (Found::mean(&reduction_of(rows, 8)), Rule::Near(0.1)),
-        id => unreachable!("no measurement stands for the claim {id}"),
-    };
-    (found, Asked::Rule(rule))
+        Found::largest(&all.into_iter().map(percent).collect::<Vec<f64>>())
+    }),
+    ("order.cache_size.thynvm", Rule::Holds, |f| {
+        let (first, last) = (machine::LLCS[0], machine::LLCS[machine::LLCS.len() - 1]);
+        let growth = |scheme: &str| {
+            let of = |size| swept(&f.rows, scheme, Set::Llc(size));
+            Some(of(last)? - of(first)?)
+        };
+        let own = growth("thynvm")?;
+        let others: Vec<f64> =
+            ["journaling", "shadow", "frm"].into_iter().filter_map(growth).collect();
+        let most = others.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let note = format!("thynvm {own:+.2} from {first} to {last} MB, others {others:+.2?}");
+        Some(Found::of(own - most).noting(&note))
+    }),
+    ("fig16.prior_at_128", Rule::Near(0.2), |f| {
+        let of = |scheme: &str| swept(&f.rows, scheme, Set::Write(128.0)).map(percent);
+        Found::mean(&PRIOR.into_iter().filter_map(of).collect::<Vec<f64>>())
+    }),
+    ("order.write_latency", Rule::Zero, |f| {
+        let worse = |scheme: &str| {
+            let of = |latency| swept(&f.rows, scheme, Set::Write(latency));
+            let all = machine::WRITES.into_iter().map(of).collect::<Option<Vec<f64>>>()?;
+            Some(all.windows(2).filter(|two| two[1] < two[0]).count())
+        };
+        let all: Vec<usize> = PRIOR.into_iter().filter_map(worse).collect();
+        (!all.is_empty()).then(|| Found::of(all.iter().sum::<usize>() as f64))
+    }),
+    ("fig17.min_bw", Rule::AtMost, |f| bandwidth(&f.rows)),
+    ("fig18.gap1", Rule::Near(0.1), |f| Found::mean(&reduction_of(&f.rows, 1))),
+    ("fig18.gap8", Rule::Near(0.1), |f| Found::mean(&reduction_of(&f.rows, 8))),
+];
+
+fn percent(slowdown: f64) -> f64 {
+    100.0 * (slowdown - 1.0)
+}
+
+/// Values with their names, in one line.
+fn told(values: &[(&str, f64)]) -> String {
+    let each: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
+    each.join(", ")
+}
+
+/// A value of each program that has it.
+fn of_programs(findings: &Findings, of: impl FnMut(&'static str) -> Option<f64>) -> Vec<f64> {
+    works(&findings.rows, Origin::Program, Set::Taken).into_iter().filter_map(of).collect()
+}
+
+fn commits(findings: &Findings, work: &str, scheme: &str) -> Option<f64> {
+    Some(row(&findings.rows, work, scheme, Set::Taken)?.commits(findings.divisor))
+}
+
+/// A value of each program under a scheme whose epochs are to be long.
+fn long_epochs(findings: &Findings, scheme: &str, of: impl Fn(&Row) -> f64) -> Vec<f64> {
+    let works = works(&findings.rows, Origin::Program, Set::Long);
+    let rows = works.iter().filter_map(|work| row(&findings.rows, work, scheme, Set::Long));
+    rows.map(of).collect()
 }
 
 fn reduction_of(rows: &[Row], gap: u64) -> Vec<f64> {
@@ -231,7 +180,6 @@ fn reduction_of(rows: &[Row], gap: u64) -> Vec<f64> {
 
 /// PiCL's mean overhead, per cent: of single programs, or of mixes where that is more.
 fn overhead(rows: &[Row]) -> Option<Found> {
-    let percent = |mean: f64| 100.0 * (mean - 1.0);
     let of = |origin| slowdowns(rows, origin, PICL, Set::Taken);
     let (single, mixed) = (of(Origin::Program), of(Origin::Mix));
     let all = [mean(&single), mean(&mixed)].map(|mean| mean.map(percent));
@@ -250,8 +198,7 @@ fn overhead(rows: &[Row]) -> Option<Found> {
 fn prior(rows: &[Row]) -> Option<Found> {
     let means = prior_means(rows, Origin::Mix, Set::Taken);
     let values: Vec<f64> = means.iter().map(|mean| mean.1).collect();
-    let each: Vec<String> = means.iter().map(|(name, mean)| format!("{name} {mean:.2}")).collect();
-    Found::mean(&values).map(|found| found.noting(&each.join(", ")))
+    Found::mean(&values).map(|found| found.noting(&told(&means)))
 }
 
 /// Which of the paper's two ranges is met.
@@ -273,65 +220,46 @@ fn reliable(by_epoch: &[(f64, f64)]) -> Option<Found> {
 }
 
 /// Operations beyond the write-backs of `ideal`, over these: of each program the scheme with most.
-fn extra_operations(rows: &[Row]) -> Option<Found> {
+fn extra_operations(findings: &Findings) -> Option<Found> {
     let schemes = ["journaling", "shadow", "frm"];
-    let extra = |work: &&'static str, scheme: &str| {
+    let rows = &findings.rows;
+    let extra = |work: &'static str, scheme: &str| {
         Some(views::over_write_backs(rows, row(rows, work, scheme, Set::Taken)?)? - 1.0)
     };
-    let works = works(rows, Origin::Program, Set::Taken);
-    let most = |work: &&'static str| {
-        schemes.iter().filter_map(|scheme| extra(work, scheme)).max_by(f64::total_cmp)
+    let most =
+        |work| schemes.iter().filter_map(|scheme| extra(work, scheme)).max_by(f64::total_cmp);
+    let mean = |scheme| {
+        let found = Found::mean(&of_programs(findings, |work| extra(work, scheme)))?;
+        Some((scheme, found.value))
     };
-    let all: Vec<f64> = works.iter().filter_map(most).collect();
-    let each: Vec<String> = [&schemes[..], &[PICL]]
-        .concat()
-        .iter()
-        .filter_map(|scheme| {
-            let all: Vec<f64> = works.iter().filter_map(|work| extra(work, scheme)).collect();
-            Some(format!("{scheme} {:.2}", Found::mean(&all)?.value))
-        })
-        .collect();
-    let note = format!("the mean over programs of the scheme with most; means {}", each.join(", "));
-    Found::mean(&all).map(|found| found.noting(&note))
+    let means: Vec<_> = schemes.into_iter().chain([PICL]).filter_map(mean).collect();
+    let note = format!("the mean over programs of the scheme with most; means {}", told(&means));
+    Found::mean(&of_programs(findings, most)).map(|found| found.noting(&note))
 }
 
 /// Of `frm`, something for each line that leaves the caches: the largest of all programs.
-fn undo(rows: &[Row], of: impl Fn(&super::measured::Counts) -> u64) -> Option<Found> {
-    let each = works(rows, Origin::Program, Set::Taken);
-    let each =
-        each.iter().filter_map(|work| row(rows, work, "frm", Set::Taken)).filter_map(|row| {
-            let entries = row.counts.counter("undo_entries").filter(|entries| *entries > 1000)?;
-            Some((of(&row.counts) as f64 / entries as f64 * 1000.0).round() / 1000.0)
-        });
+fn undo(findings: &Findings, of: impl Fn(&Counts) -> u64) -> Option<Found> {
+    let each = of_programs(findings, |work| {
+        let counts = &row(&findings.rows, work, "frm", Set::Taken)?.counts;
+        let entries = counts.counter("undo_entries").filter(|entries| *entries > 1000)?;
+        // An entry's read may lie before the window and its write in it.
+        Some((of(counts) as f64 / entries as f64 * 100.0).round() / 100.0)
+    });
     let note = "what is under way at either end of a run counts on one side; rounded to hundredths";
-    // An entry's read may lie before the window and its write in it.
-    let each: Vec<f64> = each.map(|value| (value * 100.0).round() / 100.0).collect();
     Found::largest(&each).map(|found| found.noting(note))
 }
 
-/// The log of eight epochs: the median of the programs, and the largest.
-fn logs(findings: &Findings) -> Option<(Found, Found)> {
-    let rows = &findings.rows;
-    let mut all: Vec<f64> = works(rows, Origin::Program, Set::Taken)
-        .iter()
-        .filter_map(|work| row(rows, work, PICL, Set::Taken))
-        .map(|row| row.log_mb(findings.divisor) * findings.of_eight_epochs())
-        .collect();
-    all.sort_by(f64::total_cmp);
-    let below = all.iter().filter(|megabytes| **megabytes < 50.0).count();
-    let median = *all.get(all.len() / 2)?;
-    let note = format!("the median; {below} of {} below 50 MB", all.len());
-    Some((Found::of(median).noting(&note), Found::largest(&all)?))
+/// Megabytes of the log of eight epochs, program by program.
+fn logs(findings: &Findings) -> Vec<f64> {
+    of_programs(findings, |work| {
+        let row = row(&findings.rows, work, PICL, Set::Taken)?;
+        Some(row.log_mb(findings.divisor) * findings.of_eight_epochs())
+    })
 }
 
 /// Instructions of epochs that are to be long, of the programs whose epochs end early.
 fn effective(findings: &Findings, scheme: &str) -> Option<Found> {
-    let rows = &findings.rows;
-    let all: Vec<f64> = works(rows, Origin::Program, Set::Long)
-        .iter()
-        .filter_map(|work| row(rows, work, scheme, Set::Long))
-        .map(|row| row.effective_epoch(findings.divisor))
-        .collect();
+    let all = long_epochs(findings, scheme, |row| row.effective_epoch(findings.divisor));
     let early: Vec<f64> =
         all.iter().copied().filter(|length| *length < super::LONG_EPOCH as f64).collect();
     let note = format!("of the {} programs of {} whose epochs end early", early.len(), all.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, Runner, Scheme};
 
 use super::*;
-use crate::random::Random;
+use outlast_workloads::Random;
 
 /// Runs a body in transactions of a new pool, and checks the tree behind each.
 fn in_pool(is_sorted: bool, mut step: impl FnMut(&mut Mem<'_>, Seq, u64) -> Result<u64, Abort>) {
@@ -76,7 +76,7 @@ fn item(random: &mut Random) -> Vec<u8> {
 #[test]
 fn lists_are_as_a_vector() {
     let mut model: Vec<Vec<u8>> = Vec::new();
-    let mut random = Random::new(7);
+    let mut random = Random::from_state(7);
     in_pool(false, |mem, seq, number| {
         // Grows to some thousands from the front, the back, anywhere, then shrinks.
         let grows = number % 200 < 120;
@@ -118,7 +118,7 @@ fn lists_are_as_a_vector() {
 #[test]
 fn sorted_sequences_are_as_an_ordered_set() {
     let mut model: BTreeSet<Vec<u8>> = BTreeSet::new();
-    let mut random = Random::new(11);
+    let mut random = Random::from_state(11);
     in_pool(true, |mem, seq, number| {
         let grows = number % 200 < 120;
         for _ in 0..40 {

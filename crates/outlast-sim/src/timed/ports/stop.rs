@@ -11,7 +11,6 @@
 //! nonetheless, such lines take no room in the buffer towards memory while the cores stop.
 
 use super::Scheme;
-use crate::rng::derive;
 use crate::timed::{
     core::Core,
     instr::{Instr, InstrKind},
@@ -19,6 +18,7 @@ use crate::timed::{
     time::Cycle,
     uncore::Uncore,
 };
+use outlast_trace::derive;
 use outlast_trace::{LaneId, LineAddr, PoolOffset, word_pieces};
 
 /// Registers that a core stores to memory, so that what begins there after a crash is where it was.

@@ -385,11 +385,8 @@ mod tests {
 
     #[test]
     fn an_order_word_does_what_a_vector_does() {
-        let mut random = 1u64;
-        let mut draw = |n: usize| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
-            (random >> 33) as usize % n
-        };
+        let mut random = outlast_trace::Random::new(1);
+        let mut draw = |n: usize| random.below(n as u64) as usize;
         let mut order = Order::EMPTY;
         let mut model: Vec<usize> = Vec::new();
         for _ in 0..10_000 {

@@ -85,16 +85,16 @@ impl LruQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outlast_trace::Random;
 
     #[test]
     fn lines_leave_in_the_order_of_their_last_access() {
         let mut queue = LruQueue::new(20);
         // The obvious list: lines with the place of their last access, least recent first.
         let mut model: Vec<(u64, LineAddr)> = Vec::new();
-        let mut random = 7u64;
+        let mut random = Random::new(7);
         for _ in 0..30_000 {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let line = LineAddr(random >> 33 & 0x3f);
+            let line = LineAddr(random.below(64));
             model.retain(|(_, l)| *l != line);
             model.push((queue.now(), line));
             queue.touch(line);
