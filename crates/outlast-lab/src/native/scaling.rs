@@ -3,7 +3,6 @@
 //! A pool for each number, each with the same workload, and every round has a turn of each, so that
 //! ratios are of one run. Pools are made anew several times, as in the other competitions.
 
-use outlast_pmem::Mapped;
 use outlast_workloads::Workload;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -96,7 +95,7 @@ fn race_once(
         .iter()
         .map(|&number| {
             let session = &sessions[number];
-            session.directory.pool(session, scheme, session.setup.threads, |mapped: Mapped| mapped)
+            session.directory.pool(session, scheme, session.setup.threads, &|mapped| mapped)
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut subjects = Vec::new();
