@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The spread of both, and of the ratio of the first to the second, round by round.
+/// The spread of each, and of the ratio of the first to the second, round by round.
 fn print(turns: &[(&str, &[f64])], unit: &str) {
     let spread = |values: &mut dyn Iterator<Item = f64>| Spread::of(values).expect("no rounds");
     for (name, turns) in turns {

@@ -23,5 +23,28 @@ pub use outlast_check::oracle::{
     Version,
 };
 pub use outlast_check::shell;
+use outlast_pmem::{Either, Heap, Medium, Recorder};
+use outlast_trace::PoolOffset;
+
+use runtime::campaign::overlay::Overlay;
+
+/// Media on which lanes run. The runtime and all workloads are compiled for each type of medium, hence one
+/// for both.
+type Live<'m> = Either<Heap, &'m Recorder>;
+
+/// Media on which recoveries run.
+type CrashImage<'m> = Either<&'m Overlay, &'m ImageMedium>;
+
+/// A pool's bytes on a medium of their own.
+fn live(image: &[u8]) -> Live<'static> {
+    Either::A(Heap::from_bytes(image))
+}
+
+/// The content of a medium.
+fn bytes_of(medium: &impl Medium) -> Vec<u8> {
+    let mut bytes = vec![0; medium.len() as usize];
+    medium.load(PoolOffset(0), &mut bytes);
+    bytes
+}
 
 pub use oracle::epoch::{End as EpochEnd, Epochs as EpochOracle};

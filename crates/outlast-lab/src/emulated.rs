@@ -17,10 +17,14 @@ use std::sync::{Arc, Mutex};
 use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme, UnrecoveredPool};
 use outlast_pmem::Recorder;
 use outlast_sim::{CacheConfig, ConfigError};
-use outlast_trace::{FlushKind, LINE_BYTES, OpLog};
+use outlast_trace::{FlushKind, LINE_BYTES, Sink};
 use outlast_workloads::{Scale, Workload};
 
 use self::cache::{EmulatedCache, Seen, lock};
+
+/// Functional memory and what observes it. The runtime and all workloads are compiled for each type of
+/// medium, hence one for all observers.
+pub(crate) type Observed = Recorder<Box<dyn Sink + Send>>;
 
 /// What is emulated.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +185,7 @@ impl Emulation {
         let bytes = (heap_bytes + lane_bytes + (64 << 20)).next_multiple_of(4096);
         let seen = Arc::new(Mutex::new(Seen::new(checksums)));
         let sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
-        let medium = Recorder::with_sink(vec![0; bytes as usize], sink)
+        let medium = Observed::with_sink(vec![0; bytes as usize], Box::new(sink))
             .recording_loads()
             .flushing_with(self.flush);
         let open = |scheme| OpenOptions {
@@ -218,11 +222,9 @@ impl Emulation {
         let by_line = lock(&seen).by_line.take();
         // Closed, so that also a literal variant's pool opens as it was.
         pool.close();
-        let (_, bytes) = medium.into_parts();
         if let Some(by_line) = by_line {
             let of_lines: u64 = by_line.iter().map(|(issued, _)| u64::from(*issued)).sum();
             debug_assert_eq!(of_lines, counts.data.issued, "both count the same flushes");
-            let medium = Recorder::with_sink(bytes, OpLog::default());
             let pool = UnrecoveredPool::open(&medium)?.recover()?;
             for line in pool.checksum_lines() {
                 let (issued, dirty) = by_line.get(line.0 as usize).copied().unwrap_or_default();

@@ -7,8 +7,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
-use crate::fence_log::FenceRegion;
-use crate::medium::{GrowError, Mark, Medium};
+use crate::layer::{Access, Layer};
+use crate::medium::Medium;
 
 /// What a medium was asked to do. Differences of two readings belong to what ran in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,6 +56,7 @@ impl Sub for Counters {
 /// Counting costs tens of nanoseconds per store: count in one run, time in another.
 pub struct Counted<M> {
     inner: M,
+    counts: bool,
     dirty: DirtyBytes,
     flushed_lines: AtomicU64,
     clean_flushes: AtomicU64,
@@ -65,11 +66,12 @@ pub struct Counted<M> {
     stored_bytes: AtomicU64,
 }
 
-impl<M: Medium> Counted<M> {
+impl<M> Counted<M> {
     /// Counts what `inner` is asked from now on; all of its bytes count as clean.
     pub fn new(inner: M) -> Self {
         Self {
             inner,
+            counts: true,
             dirty: DirtyBytes::default(),
             flushed_lines: AtomicU64::new(0),
             clean_flushes: AtomicU64::new(0),
@@ -78,6 +80,11 @@ impl<M: Medium> Counted<M> {
             streamed_lines: AtomicU64::new(0),
             stored_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Passes on without counting, for code that is compiled once for media that count and media that do not.
+    pub fn idle(inner: M) -> Self {
+        Self { counts: false, ..Self::new(inner) }
     }
 
     /// The counts so far. While other threads count, each is exact at some moment of the call.
@@ -115,6 +122,25 @@ impl<M: Medium> Counted<M> {
         self.inner
     }
 
+    fn count(&self, access: Access) {
+        match access {
+            Access::Store { at, len } => self.count_store(at, len as usize),
+            Access::Words { line, mask } => {
+                let words = (0..8).filter(|word| mask >> word & 1 == 1);
+                let stored = words.fold(0u64, |bytes, word| bytes | 0xff << (8 * word));
+                add(&self.stored_bytes, u64::from(stored.count_ones()));
+                self.dirty.with(line, |mask| mask.fetch_or(stored, SEEN));
+            }
+            Access::Stream { at, len } => self.count_stream(at, len as usize),
+            Access::Flush { at, len } => {
+                ByteRange::new(at, len).lines().for_each(|line| self.count_flush(line));
+            }
+            Access::Fence => add(&self.fences, 1),
+            Access::Exchange { at, stored: true } => self.count_store(at, 8),
+            Access::Exchange { stored: false, .. } => {}
+        }
+    }
+
     fn count_store(&self, at: PoolOffset, len: usize) {
         add(&self.stored_bytes, len as u64);
         for (piece, len) in line_pieces(at, len) {
@@ -139,125 +165,22 @@ impl<M: Medium> Counted<M> {
     }
 }
 
-impl<M: Medium> Medium for Counted<M> {
-    const OBSERVED: bool = M::OBSERVED;
+impl<M: Medium + Sync> Layer for Counted<M> {
+    type Inner = M;
 
-    #[inline]
-    fn planted(&self) -> u16 {
-        self.inner.planted()
-    }
-
-    fn has_atomic_line(&self) -> bool {
-        self.inner.has_atomic_line()
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
+    fn inner(&self) -> &M {
+        &self.inner
     }
 
     #[inline]
-    fn is_forked(&self) -> bool {
-        self.inner.is_forked()
+    fn after(&self, access: Access) {
+        if self.counts {
+            self.count(access);
+        }
     }
 
-    fn failure(&self) -> Option<crate::MediumFailure> {
-        self.inner.failure()
-    }
-
-    #[inline]
-    fn is_paged(&self) -> bool {
-        self.inner.is_paged()
-    }
-
-    fn file(&self) -> Option<&std::fs::File> {
-        self.inner.file()
-    }
-
-    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
-        self.inner.begin_fence_log(region, first);
-    }
-
-    fn fence_log_used_bytes(&self) -> u64 {
-        self.inner.fence_log_used_bytes()
-    }
-
-    fn write_in_place(&self) -> Result<(), crate::MapError> {
-        self.inner.write_in_place()
-    }
-
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.inner.load(at, out);
-    }
-
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.inner.load_u64(at)
-    }
-
-    // The medium below goes first everywhere: what it refuses is not counted.
-
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.inner.store(at, bytes);
-        self.count_store(at, bytes.len());
-    }
-
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        self.inner.store_u64(at, value);
-        self.count_store(at, 8);
-    }
-
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        self.inner.store_nt(at, bytes);
-        self.count_stream(at, bytes.len());
-    }
-
-    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
-        self.inner.store_line(line, bytes);
-        self.count_stream(line.start(), 64);
-    }
-
-    fn flush(&self, line: LineAddr) {
-        self.inner.flush(line);
-        self.count_flush(line);
-    }
-
-    fn flush_range(&self, at: PoolOffset, len: u64) {
-        self.inner.flush_range(at, len);
-        ByteRange::new(at, len).lines().for_each(|line| self.count_flush(line));
-    }
-
-    fn fence(&self) {
-        self.inner.fence();
-        add(&self.fences, 1);
-    }
-
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        let old = self.inner.compare_exchange_u64(at, current, new)?;
-        self.count_store(at, 8);
-        Ok(old)
-    }
-
-    fn prefetch_write(&self, line: LineAddr) {
-        self.inner.prefetch_write(line);
-    }
-
-    fn prefetch_read(&self, line: LineAddr) {
-        self.inner.prefetch_read(line);
-    }
-
-    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
-        self.inner.stream_from(first, lines)
-    }
-
-    fn grow(&self, len: u64) -> Result<(), GrowError> {
-        self.inner.grow(len)
-    }
-
-    fn mark(&self, mark: Mark) {
-        self.inner.mark(mark);
-    }
-
-    fn pause(&self) {
-        self.inner.pause();
+    fn divide(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
+        self.share_out_below(parts, work);
     }
 }
 

@@ -10,10 +10,10 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
-use crate::fence_log::FenceRegion;
-use crate::medium::{GrowError, Mark, Medium};
+use crate::layer::{Access, Layer};
+use crate::medium::Medium;
 
 /// What the emulated medium costs beyond the real one. The default costs nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,7 +50,7 @@ thread_local! {
     static PENDING: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-impl<M: Medium> Delayed<M> {
+impl<M> Delayed<M> {
     /// Adds `cost` to the writes of `inner`.
     pub fn new(inner: M, cost: WriteCost) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -123,137 +123,28 @@ impl<M: Medium> Delayed<M> {
     }
 }
 
-impl<M: Medium> Medium for Delayed<M> {
-    const OBSERVED: bool = M::OBSERVED;
+impl<M: Medium + Sync> Layer for Delayed<M> {
+    type Inner = M;
 
     #[inline]
-    fn planted(&self) -> u16 {
-        self.inner.planted()
-    }
-
-    fn has_atomic_line(&self) -> bool {
-        self.inner.has_atomic_line()
+    fn inner(&self) -> &M {
+        &self.inner
     }
 
     #[inline]
-    fn len(&self) -> u64 {
-        self.inner.len()
+    fn after(&self, access: Access) {
+        match access {
+            Access::Stream { at, len } | Access::Flush { at, len } => {
+                self.note(line_count(at, len))
+            }
+            // A locked instruction waits for flushes as a fence does (rule 7).
+            Access::Fence | Access::Exchange { .. } => self.wait(),
+            Access::Store { .. } | Access::Words { .. } => {}
+        }
     }
 
-    #[inline]
-    fn is_forked(&self) -> bool {
-        self.inner.is_forked()
-    }
-
-    fn failure(&self) -> Option<crate::MediumFailure> {
-        self.inner.failure()
-    }
-
-    #[inline]
-    fn is_paged(&self) -> bool {
-        self.inner.is_paged()
-    }
-
-    fn file(&self) -> Option<&std::fs::File> {
-        self.inner.file()
-    }
-
-    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
-        self.inner.begin_fence_log(region, first);
-    }
-
-    fn fence_log_used_bytes(&self) -> u64 {
-        self.inner.fence_log_used_bytes()
-    }
-
-    fn write_in_place(&self) -> Result<(), crate::MapError> {
-        self.inner.write_in_place()
-    }
-
-    #[inline]
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.inner.load(at, out);
-    }
-
-    #[inline]
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.inner.load_u64(at)
-    }
-
-    #[inline]
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.inner.store(at, bytes);
-    }
-
-    #[inline]
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        self.inner.store_u64(at, value);
-    }
-
-    #[inline]
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        self.inner.store_nt(at, bytes);
-        self.note(line_count(at, bytes.len() as u64));
-    }
-
-    #[inline]
-    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
-        self.inner.store_line(line, bytes);
-        self.note(1);
-    }
-
-    #[inline]
-    fn flush(&self, line: LineAddr) {
-        self.inner.flush(line);
-        self.note(1);
-    }
-
-    #[inline]
-    fn flush_range(&self, at: PoolOffset, len: u64) {
-        self.inner.flush_range(at, len);
-        self.note(line_count(at, len));
-    }
-
-    #[inline]
-    fn fence(&self) {
-        self.inner.fence();
-        self.wait();
-    }
-
-    #[inline]
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        let result = self.inner.compare_exchange_u64(at, current, new);
-        // A locked instruction waits for flushes as a fence does (rule 7).
-        self.wait();
-        result
-    }
-
-    #[inline]
-    fn prefetch_write(&self, line: LineAddr) {
-        self.inner.prefetch_write(line);
-    }
-
-    #[inline]
-    fn prefetch_read(&self, line: LineAddr) {
-        self.inner.prefetch_read(line);
-    }
-
-    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
-        self.inner.stream_from(first, lines)
-    }
-
-    fn grow(&self, len: u64) -> Result<(), GrowError> {
-        self.inner.grow(len)
-    }
-
-    #[inline]
-    fn mark(&self, mark: Mark) {
-        self.inner.mark(mark);
-    }
-
-    #[inline]
-    fn pause(&self) {
-        self.inner.pause();
+    fn divide(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
+        self.share_out_below(parts, work);
     }
 }
 
@@ -265,6 +156,7 @@ fn line_count(at: PoolOffset, len: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::Heap;
+    use outlast_trace::LineAddr;
 
     fn delayed(line_ns: u64, bandwidth: u64) -> Delayed<Heap> {
         let cost = WriteCost { line_ns, bandwidth_bytes_per_s: NonZeroU64::new(bandwidth) };

@@ -5,8 +5,8 @@
 //! (a mapped file and real flush instructions: [`Mapped`]), on the heap ([`Heap`], also under
 //! Miri), or recorded for a crash checker and for the machine. What survives which failure is the
 //! [`Domain`]. [`PageCache`] loses in a power cut what was not synced.
-//! [`Counted`] and [`Delayed`] wrap any medium, [`Overlay`] keeps what is stored to one to itself; [`measure_floor`] tells what the
-//! hardware allows.
+//! [`Counted`] and [`Delayed`] are [`Layer`]s over any medium, [`Overlay`] keeps what is stored to one to itself; [`measure_floor`]
+//! tells what the hardware allows.
 //!
 //! ```
 //! use outlast_pmem::{Heap, Medium};
@@ -37,12 +37,13 @@ mod crossover;
 mod delayed;
 mod detect;
 mod domain;
+mod either;
 mod error;
 mod fence_log;
 mod file;
 mod floor;
-mod forward;
 mod heap;
+mod layer;
 mod mapped;
 mod medium;
 mod overlay;
@@ -60,11 +61,13 @@ pub use crc::crc32c_in_stripes;
 pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use domain::{Domain, UnknownDomain};
+pub use either::Either;
 pub use error::{MapError, MediumFailure, PAGE_BYTES};
 pub use fence_log::{FENCE_LOG_BYTES_MIN, FenceLogBug, FenceRegion, FoundFences, read_fences};
 pub use file::{file_len_limit, is_named, remove_if_free};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 pub use heap::Heap;
+pub use layer::{Access, Layer, Pass};
 pub use mapped::{MapOptions, Mapped};
 pub use medium::{Call, GrowError, InstructionCosts, Mark, Medium};
 pub use overlay::Overlay;

@@ -1,4 +1,5 @@
-//! SQLite databases in pools: a VFS that stock builds of SQLite load as an extension.
+//! SQLite databases in pools: a VFS that stock builds of SQLite load as an extension
+//! (`outlast-sqlite-extension`).
 //!
 //! SQLite asks its VFS for a file of bytes. Here that file is a [`Store`](store::Store): extents of a pool, found
 //! through a table, and each transaction of SQLite is one transaction of the runtime. So a commit

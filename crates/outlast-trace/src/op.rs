@@ -125,3 +125,9 @@ pub trait Sink {
     /// `lane` performed `op`, after everything that was reported before.
     fn op(&mut self, lane: LaneId, op: Op<'_>);
 }
+
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn op(&mut self, lane: LaneId, op: Op<'_>) {
+        (**self).op(lane, op);
+    }
+}

@@ -6,12 +6,12 @@ use std::ops::Range;
 use outlast::{
     CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool,
 };
-use outlast_pmem::{Heap, Mark, Medium, Recorder};
+use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::TxId;
 
 use super::content::{Content, State};
 use super::draw::Draw;
-use crate::{Crash, Exhaustive, ImageMedium, Model, Violation};
+use crate::{Crash, Exhaustive, ImageMedium, Live, Model, Violation, bytes_of, live};
 
 const POOL_BYTES: u64 = 256 << 10;
 const LANES: u32 = 2;
@@ -128,33 +128,33 @@ impl Base {
             uuid: Some(Default::default()),
             fence_log_bytes: Some(if checksums { 8 << 10 } else { 0 }),
         };
-        let pool = Pool::create_on(Heap::new(POOL_BYTES), &create, &options(scheme));
+        let pool = Pool::create_on(live(&[0; POOL_BYTES as usize]), &create, &options(scheme));
         let pool = pool.expect("a pool of these parameters");
         let mut states = vec![content.create(&pool).expect("room for an empty structure")];
-        let mut earlier = vec![pool.medium().to_bytes()];
+        let mut earlier = vec![bytes_of(pool.medium())];
         run(&pool, content, &mut states, FILLING / 2, &mut draw, |_, _| ());
-        earlier.push(pool.medium().to_bytes());
+        earlier.push(bytes_of(pool.medium()));
         run(&pool, content, &mut states, FILLING / 2, &mut draw, |_, _| ());
-        let filled = pool.close().to_bytes();
+        let filled = bytes_of(&pool.close());
         earlier.push(filled.clone());
         states.drain(..states.len() - 1);
 
         let (image, right, before) = if ending == Ending::Crashed {
             crashed(scheme, content, &filled, &mut states, &mut draw)
         } else {
-            let pool = started(Heap::from_bytes(&filled), scheme);
+            let pool = started(live(&filled), scheme);
             let mut lanes = Vec::new();
             let half = |states: &mut Vec<State>, lanes: &mut Vec<usize>, draw: &mut Draw| {
                 run(&pool, content, states, LAST_ONES / 2, draw, |lane, _| lanes.push(lane));
             };
             half(&mut states, &mut lanes, &mut draw);
-            earlier.push(pool.medium().to_bytes());
+            earlier.push(bytes_of(pool.medium()));
             half(&mut states, &mut lanes, &mut draw);
             let before = last_ones(&states, &lanes);
             let right = vec![states.pop().expect("a last state")];
             match ending {
-                Ending::Closed => (pool.close().to_bytes(), right, before),
-                _ => (pool.into_medium().to_bytes(), right, before),
+                Ending::Closed => (bytes_of(&pool.close()), right, before),
+                _ => (bytes_of(&pool.into_medium()), right, before),
             }
         };
         let sums = if checksums { ", checksums" } else { "" };
@@ -167,15 +167,15 @@ impl Base {
     }
 }
 
-fn started<M: Medium>(medium: M, scheme: Scheme) -> Pool<M> {
+fn started(medium: Live<'_>, scheme: Scheme) -> Pool<Live<'_>> {
     let recovered = UnrecoveredPool::open(medium).and_then(|pool| pool.recover());
     recovered.and_then(|pool| pool.start(&options(scheme))).expect("a sound pool")
 }
 
 /// Runs transactions; `done` hears of each that changed something its lane and the number of the state
 /// that it leaves. A pool that is full takes no more.
-pub(super) fn run<M: Medium>(
-    pool: &Pool<M>,
+pub(super) fn run(
+    pool: &Pool<Live<'_>>,
     content: Content,
     states: &mut Vec<State>,
     count: u64,
@@ -202,7 +202,7 @@ fn crashed(
     draw: &mut Draw,
 ) -> (Vec<u8>, Vec<State>, Vec<State>) {
     let medium = Recorder::from_image(filled.to_vec());
-    let pool = started(&medium, scheme);
+    let pool = started(Live::B(&medium), scheme);
     let mut lanes = Vec::new();
     run(&pool, content, states, LAST_ONES, draw, |lane, number| {
         lanes.push(lane);
@@ -232,13 +232,12 @@ fn last_ones(states: &[State], lanes: &[usize]) -> Vec<State> {
 
 /// Which lines of the image belong to what.
 fn areas(image: &[u8]) -> Vec<(Area, Vec<u64>)> {
-    let heap = Heap::from_bytes(image);
-    let geometry = UnrecoveredPool::open(&heap)
+    let geometry = UnrecoveredPool::open(live(image))
         .and_then(|pool| pool.info())
         .expect("a sound pool")
         .header
         .geometry;
-    let copy = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|pool| pool.recover());
+    let copy = UnrecoveredPool::open(live(image)).and_then(|pool| pool.recover());
     let sums: Vec<u64> = copy.map_or(Vec::new(), |pool| {
         pool.checksum_lines().into_iter().map(|line| line.start().0).collect()
     });
@@ -262,7 +261,8 @@ fn areas(image: &[u8]) -> Vec<(Area, Vec<u64>)> {
             directory.extend((at..at + 8 * 64).step_by(64));
             continue;
         }
-        let word = heap.load_u64(geometry.directory_at(chunk));
+        let word = image[geometry.directory_at(chunk).0 as usize..].first_chunk();
+        let word = u64::from_le_bytes(*word.expect("a directory in the image"));
         for line in (at..at + geometry.chunk_bytes).step_by(64) {
             let is_empty = image[line as usize..line as usize + 64].iter().all(|b| *b == 0);
             match word >> 48 & 0xff {
@@ -286,7 +286,7 @@ fn areas(image: &[u8]) -> Vec<(Area, Vec<u64>)> {
 
 /// The lines of all blocks, as recovery leaves them.
 fn allocated(image: &[u8], scheme: Scheme) -> HashSet<u64> {
-    let pool = started(Heap::from_bytes(image), scheme);
+    let pool = started(live(image), scheme);
     let heap_at = pool.header().geometry.heap_at;
     let mut lane = pool.lane().expect("a lane that is free");
     let blocks = lane.run(|tx| {

@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outlast::{CheckReport, Pool, PoolError, UnrecoveredPool};
-use outlast_pmem::Heap;
+use outlast::{CheckReport, PoolError, UnrecoveredPool};
 
 use super::bases::{Area, Base, options, run};
 use super::content::State;
 use super::draw::Draw;
 use super::inflict::{Damage, Kind, inflict};
 use super::{Broken, Exempt, Tally, Wrong};
+use crate::{Live, bytes_of, live};
 
 /// Transactions that run on what is opened.
 const MORE: u64 = 6;
@@ -63,11 +63,11 @@ impl Case<'_> {
             Ok(_) => {
                 self.tally.found += 1;
                 // No result is promised, but the use must not panic.
-                let _ = self.use_pool(Heap::from_bytes(&image));
+                let _ = self.use_pool(live(&image));
             }
             Err(_) => {
                 self.tally.refused += 1;
-                let _ = self.use_pool(Heap::from_bytes(&image));
+                let _ = self.use_pool(live(&image));
             }
         }
         if !self.base.checksums {
@@ -86,7 +86,7 @@ impl Case<'_> {
 
     /// F2.
     fn judge_sound(&mut self, image: &[u8]) {
-        match self.use_pool(Heap::from_bytes(image)) {
+        match self.use_pool(live(image)) {
             Ok(()) => self.tally.sound += 1,
             Err(_) if !self.base.checksums => self.tally.unchecked += 1,
             Err(odd) => self.broke_unless_exempt(&odd),
@@ -101,7 +101,7 @@ impl Case<'_> {
             let _ = self.use_pool(medium);
             return verdict;
         }
-        let report = check(&medium.to_bytes());
+        let report = check(&bytes_of(&medium));
         let finding = match &report {
             Ok(report) => report.findings.first().map(ToString::to_string),
             Err(error) => Some(error.to_string()),
@@ -150,10 +150,10 @@ impl Case<'_> {
     }
 
     /// Opens the pool, compares what it holds, and runs some transactions.
-    fn use_pool(&self, medium: Heap) -> Result<(), Odd> {
+    fn use_pool(&self, medium: Live<'_>) -> Result<(), Odd> {
         let silent = |what: String| Odd { wrong: Wrong::Silent, what, is_earlier: false };
         let scheme = self.base.scheme;
-        let pool: Pool<Heap> = UnrecoveredPool::open(medium)
+        let pool = UnrecoveredPool::open(medium)
             .and_then(|pool| pool.recover())
             .and_then(|pool| pool.start(&options(scheme)))
             .map_err(|error| silent(format!("opening: {error}")))?;
@@ -175,7 +175,7 @@ impl Case<'_> {
         run(&pool, content, &mut states, MORE, &mut Draw::of(self.index, 77), |_, _| ());
         let known = states.last().expect("a state");
         let read = content.read(&pool, known);
-        let report = check(&pool.close().to_bytes());
+        let report = check(&bytes_of(&pool.close()));
         result?;
         let later = |what: String| Odd { wrong: Wrong::Later, what, is_earlier: false };
         match read {
@@ -281,7 +281,7 @@ fn exempt(base: &Base, damage: &Damage, is_earlier: bool) -> Option<Exempt> {
 
 /// As `outlast pool check`: the file is not touched, a live log is recovered on a copy.
 pub(super) fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
-    let pool = UnrecoveredPool::open(Heap::from_bytes(image))?;
+    let pool = UnrecoveredPool::open(live(image))?;
     match pool.info()?.live_records.unwrap_or_default() {
         0 => Ok(pool.read_only()?.check()),
         _ => Ok(pool.recover()?.check()),
@@ -289,8 +289,8 @@ pub(super) fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
 }
 
 /// As `outlast pool repair`, with the medium where there is a pool in it.
-fn repair(image: &[u8]) -> (Verdict, Option<Heap>) {
-    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|p| p.recover());
+fn repair(image: &[u8]) -> (Verdict, Option<Live<'static>>) {
+    let recovered = UnrecoveredPool::open(live(image)).and_then(|p| p.recover());
     let Ok(pool) = recovered else { return (Verdict::Refused, None) };
     match pool.repair() {
         Ok(report) if report.left.is_empty() => (Verdict::Repaired, Some(pool.into_medium())),

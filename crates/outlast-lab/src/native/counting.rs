@@ -2,9 +2,9 @@
 //!
 //! Counting slows stores down, so it has pools of its own and nothing is timed.
 
-use outlast_pmem::{Counted, Counters};
+use outlast_pmem::{Counted, Counters, Delayed, Layer, WriteCost};
 
-use super::{Contender, NativeError, Own, Session, bare, lane_runner};
+use super::{Contender, Muted, NativeError, Own, Probed, Session, bare, lane_runner};
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
@@ -21,18 +21,19 @@ pub(super) fn measure(
     let stage = format!("{}: count", workload.name);
     let schemes = setup.own_schemes();
     let count = |scheme: &Own| -> Result<Vec<Record>, NativeError> {
-        let pool = session.directory.pool(session, *scheme, 1, Counted::new)?;
+        let wrap = |m| Muted::new(Delayed::new(Counted::new(m), WriteCost::default()));
+        let pool = session.directory.pool::<Probed>(session, *scheme, 1, &wrap)?;
+        let counters = || pool.pool.medium().inner().inner().counters();
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
         let mut lane_runner =
             lane_runner::lane_runner(pool.lane()?, setup.ack, scheme.sync_every(), worker);
-        let before = pool.pool.medium().counters();
+        let before = counters();
         lane_runner.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
             scheme: scheme.name(),
             workload: workload.name,
             abort,
         })?;
-        let did = pool.pool.medium().counters() - before;
-        Ok(counted(workload.name, scheme.name(), did))
+        Ok(counted(workload.name, scheme.name(), counters() - before))
     };
     let mut records = in_parallel(&schemes, usize::MAX, &stage, listen, count)?.concat();
     for &log in &session.bare {

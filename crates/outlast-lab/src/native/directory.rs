@@ -10,7 +10,7 @@ use outlast_workloads::Loaded;
 
 use super::lane_runner::{self, LaneRunner};
 use super::scratch::ScratchDirectory;
-use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
+use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, Wrap, bare};
 use crate::bench::Lane;
 
 /// Where pools are made unless a caller names another place: memory, if there is a file system on
@@ -87,7 +87,7 @@ impl PoolDirectory {
         session: &Session<'_>,
         own: Own,
         lanes: u32,
-        wrap: impl Fn(Mapped) -> M,
+        wrap: Wrap<'_, M>,
     ) -> Result<LoadedPool<M>, NativeError> {
         let (scheme, checksums) = (own.scheme, own.usage == Usage::Summed);
         let heap_bytes = session.workload.heap_bytes(&session.scale);
@@ -141,7 +141,7 @@ impl PoolDirectory {
         &self,
         session: &Session<'_>,
         log: BareLog,
-        wrap: impl Fn(Mapped) -> M,
+        wrap: Wrap<'_, M>,
     ) -> Result<(&'static str, Box<dyn Lane>), NativeError> {
         let bytes = bare::bytes(&session.scale);
         let name = Contender::Bare(log).name();

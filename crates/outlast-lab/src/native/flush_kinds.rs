@@ -52,7 +52,7 @@ fn compete(
     let stage = format!("{}: load", session.workload.name);
     let pools = in_parallel(&own, usize::MAX, &stage, listen, |(scheme, name, kind)| {
         let flushing = |mapped: outlast_pmem::Mapped| mapped.flushing_with(*kind);
-        let pool = session.directory.pool(session, *scheme, session.setup.threads, flushing)?;
+        let pool = session.directory.pool(session, *scheme, session.setup.threads, &flushing)?;
         Ok::<_, NativeError>((*name, pool))
     })?;
     let mut subjects = Vec::new();

@@ -28,7 +28,7 @@ pub use setup::{Contender, Own, Setup, Sharing, Size, UnknownContender, Usage};
 use outlast::Ack;
 use outlast_measure::Rounds;
 use outlast_peers::{Granularity, Pmdk};
-use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
+use outlast_pmem::{Counted, Delayed, Mapped, Medium, WriteCost};
 use outlast_workloads::{Scale, Workload};
 
 use crate::bench::{Outcome, Subject, compete};
@@ -36,7 +36,15 @@ use crate::parallel::in_parallel;
 use crate::progress::{Listener, Progress};
 use crate::record::Record;
 pub(crate) use directory::PoolDirectory;
+use parts::Muted;
 pub(crate) use scratch::ScratchDirectory;
+
+/// The medium of all runs but those on the plain mapping: delayed, counted and muted as each asks. The
+/// runtime and all workloads are compiled for each type of medium, hence one for all three.
+type Probed = Muted<Delayed<Counted<Mapped>>>;
+
+/// How a pool's medium is made of its file.
+type Wrap<'w, M> = &'w (dyn Fn(Mapped) -> M + Sync);
 
 /// The subject that all others' cost is measured from.
 const BOUND: &str = "none";
@@ -139,13 +147,13 @@ pub(crate) struct Session<'s> {
 impl Session<'_> {
     fn measure(&self, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
         let cost = WriteCost { line_ns: self.setup.write_latency_ns, bandwidth_bytes_per_s: None };
+        let delayed = |mapped| Muted::new(Delayed::new(Counted::idle(mapped), cost));
         let mut records = match cost.line_ns {
-            0 => self.compete(|mapped| mapped, listen)?,
-            _ => self.compete(|mapped| Delayed::new(mapped, cost), listen)?,
+            0 => self.compete(&|mapped| mapped, listen)?,
+            _ => self.compete(&delayed, listen)?,
         };
         if self.setup.parts {
-            // Parts are few and their pools wrapped anyway: a delay of nothing costs nothing.
-            records.extend(parts::measure(self, |m| Delayed::new(m, cost), listen)?);
+            records.extend(parts::measure(self, &delayed, listen)?);
         }
         if self.setup.counting {
             records.extend(counting::measure(self, listen)?);
@@ -157,7 +165,7 @@ impl Session<'_> {
     /// happens to get makes it faster or slower for as long as it lives.
     fn compete<M: Medium + Send + Sync + 'static>(
         &self,
-        wrap: impl Fn(Mapped) -> M + Sync,
+        wrap: Wrap<'_, M>,
         listen: &mut Listener<'_>,
     ) -> Result<Vec<Record>, NativeError> {
         let schemes = self.setup.own_schemes();
@@ -170,7 +178,7 @@ impl Session<'_> {
         let mut all: Option<Outcome> = None;
         let rounds = if names.is_empty() { 0 } else { self.setup.placements() };
         for order in Rounds::new(rounds, self.setup.seed).orders(names.len()) {
-            let outcome = self.compete_once(&schemes, &order, &wrap, listen)?;
+            let outcome = self.compete_once(&schemes, &order, wrap, listen)?;
             match &mut all {
                 Some(all) => all.extend(outcome),
                 None => all = Some(outcome.in_order_of(&names)),
@@ -191,20 +199,20 @@ impl Session<'_> {
         &self,
         schemes: &[Own],
         order: &[usize],
-        wrap: impl Fn(Mapped) -> M + Sync,
+        wrap: Wrap<'_, M>,
         listen: &mut Listener<'_>,
     ) -> Result<Outcome, NativeError> {
         let stage = format!("{}: load", self.workload.name);
         let own: Vec<Own> = order.iter().filter_map(|n| schemes.get(*n).copied()).collect();
         let pools = in_parallel(&own, usize::MAX, &stage, listen, |scheme| {
-            self.directory.pool(self, *scheme, self.setup.threads, &wrap)
+            self.directory.pool(self, *scheme, self.setup.threads, wrap)
         })?;
         let others: Vec<usize> =
             order.iter().filter_map(|number| number.checked_sub(schemes.len())).collect();
         let others = in_parallel(&others, usize::MAX, &stage, listen, |other| {
             match self.peers.get(*other) {
                 Some(&(pmdk, granularity)) => self.directory.peer(self, pmdk, granularity),
-                None => self.directory.bare(self, self.bare[other - self.peers.len()], &wrap),
+                None => self.directory.bare(self, self.bare[other - self.peers.len()], wrap),
             }
         })?;
         let subject = |(name, lane): (&str, _)| Subject::new(name, vec![lane]);

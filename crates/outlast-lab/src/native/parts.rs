@@ -17,11 +17,10 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use outlast::{Abort, PoolOffset, Scheme};
-use outlast_pmem::{FenceRegion, GrowError, Mapped, Mark, Medium};
-use outlast_trace::LineAddr;
+use outlast::{Abort, Scheme};
+use outlast_pmem::{Access, Layer, Medium, Pass};
 
-use super::{BOUND, NativeError, Own, Session};
+use super::{BOUND, NativeError, Own, Probed, Session, Wrap};
 use crate::bench::open::Arrivals;
 use crate::bench::{Lane, Outcome, Subject};
 use crate::parallel::in_parallel;
@@ -45,13 +44,13 @@ impl Mode {
 }
 
 /// A medium that can leave out what a scheme asks of it.
-struct Muted<M> {
+pub(super) struct Muted<M> {
     inner: M,
     mode: AtomicU8,
 }
 
 impl<M> Muted<M> {
-    fn new(inner: M) -> Self {
+    pub fn new(inner: M) -> Self {
         Self { inner, mode: AtomicU8::new(Mode::Complete as u8) }
     }
 
@@ -65,151 +64,38 @@ impl<M> Muted<M> {
     }
 }
 
-impl<M: Medium> Medium for Muted<M> {
-    const OBSERVED: bool = M::OBSERVED;
+impl<M: Medium + Sync> Layer for Muted<M> {
+    type Inner = M;
 
     #[inline]
-    fn planted(&self) -> u16 {
-        self.inner.planted()
-    }
-
-    fn has_atomic_line(&self) -> bool {
-        self.inner.has_atomic_line()
+    fn inner(&self) -> &M {
+        &self.inner
     }
 
     #[inline]
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    #[inline]
-    fn is_forked(&self) -> bool {
-        self.inner.is_forked()
-    }
-
-    fn failure(&self) -> Option<outlast_pmem::MediumFailure> {
-        self.inner.failure()
-    }
-
-    #[inline]
-    fn is_paged(&self) -> bool {
-        self.inner.is_paged()
-    }
-
-    fn file(&self) -> Option<&std::fs::File> {
-        self.inner.file()
-    }
-
-    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
-        self.inner.begin_fence_log(region, first);
-    }
-
-    fn write_in_place(&self) -> Result<(), outlast_pmem::MapError> {
-        self.inner.write_in_place()
-    }
-
-    #[inline]
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.inner.load(at, out);
-    }
-
-    #[inline]
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.inner.load_u64(at)
-    }
-
-    #[inline]
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.inner.store(at, bytes);
-    }
-
-    #[inline]
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        self.inner.store_u64(at, value);
-    }
-
-    #[inline]
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        if self.is(Mode::Silent) {
-            self.inner.store(at, bytes);
-        } else {
-            self.inner.store_nt(at, bytes);
+    fn before(&self, access: Access) -> Pass {
+        match access {
+            Access::Stream { .. } if self.is(Mode::Silent) => Pass::Cached,
+            Access::Flush { .. } if self.is(Mode::Silent) => Pass::Off,
+            Access::Fence if !self.is(Mode::Complete) => Pass::Off,
+            _ => Pass::On,
         }
     }
 
-    #[inline]
-    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
-        if self.is(Mode::Silent) {
-            self.inner.store(line.start(), bytes);
-        } else {
-            self.inner.store_line(line, bytes);
-        }
-    }
-
-    #[inline]
-    fn flush(&self, line: LineAddr) {
-        if !self.is(Mode::Silent) {
-            self.inner.flush(line);
-        }
-    }
-
-    #[inline]
-    fn flush_range(&self, at: PoolOffset, len: u64) {
-        if !self.is(Mode::Silent) {
-            self.inner.flush_range(at, len);
-        }
-    }
-
-    #[inline]
-    fn fence(&self) {
-        if self.is(Mode::Complete) {
-            self.inner.fence();
-        }
-    }
-
-    #[inline]
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        self.inner.compare_exchange_u64(at, current, new)
-    }
-
-    #[inline]
-    fn prefetch_write(&self, line: LineAddr) {
-        self.inner.prefetch_write(line);
-    }
-
-    #[inline]
-    fn prefetch_read(&self, line: LineAddr) {
-        self.inner.prefetch_read(line);
-    }
-
-    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
-        self.inner.stream_from(first, lines)
-    }
-
-    fn grow(&self, len: u64) -> Result<(), GrowError> {
-        self.inner.grow(len)
-    }
-
-    #[inline]
-    fn mark(&self, mark: Mark) {
-        self.inner.mark(mark);
-    }
-
-    #[inline]
-    fn pause(&self) {
-        self.inner.pause();
+    fn divide(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
+        self.share_out_below(parts, work);
     }
 }
 
 /// A lane that sets its medium's mode before it runs. Subjects run one after the other, so
 /// that all threads of a medium always agree.
-struct ModeLane<'a, M> {
-    medium: &'a Muted<M>,
+struct ModeLane<'a> {
+    medium: &'a Probed,
     mode: Mode,
     lane_runner: Box<dyn Lane + 'a>,
 }
 
-impl<M: Send + Sync> Lane for ModeLane<'_, M> {
+impl Lane for ModeLane<'_> {
     fn run(&mut self, count: u64) -> Result<(), Abort> {
         self.medium.set(self.mode);
         self.lane_runner.run(count)
@@ -232,9 +118,9 @@ impl<M: Send + Sync> Lane for ModeLane<'_, M> {
 }
 
 /// Takes the transactions of each of our schemes apart; nothing if `none` does not compete.
-pub(super) fn measure<M: Medium + Send + Sync>(
+pub(super) fn measure(
     session: &Session<'_>,
-    wrap: impl Fn(Mapped) -> M + Sync,
+    wrap: Wrap<'_, Probed>,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, NativeError> {
     let schemes = session.setup.own_schemes();
@@ -242,7 +128,6 @@ pub(super) fn measure<M: Medium + Send + Sync>(
         return Ok(Vec::new());
     }
     let modes = Mode::ALL.len() as u32;
-    let wrap = |mapped| Muted::new(wrap(mapped));
     let stage = format!("{}: load", session.workload.name);
     let pools = in_parallel(&schemes, usize::MAX, &stage, listen, |own| {
         session.directory.pool(session, *own, session.setup.threads * modes, wrap)

@@ -4,7 +4,6 @@
 //! ratios are of one run. Pools are made anew several times, as in the other competitions.
 
 use outlast_measure::Rounds;
-use outlast_pmem::Mapped;
 use outlast_workloads::Workload;
 
 use super::directory::PoolDirectory;
@@ -91,7 +90,7 @@ fn race_once(
         .iter()
         .map(|&number| {
             let session = &sessions[number];
-            session.directory.pool(session, scheme, session.setup.threads, |mapped: Mapped| mapped)
+            session.directory.pool(session, scheme, session.setup.threads, &|mapped| mapped)
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut subjects = Vec::new();

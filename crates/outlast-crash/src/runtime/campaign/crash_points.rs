@@ -18,7 +18,7 @@ use super::{Caches, Campaign, Counts, Failure, Stage};
 use crate::caught;
 use crate::oracle::keys::{ABSENT, KeyHistory, KeyState, Moment, Transaction};
 use crate::panicked;
-use crate::{Broken, Violation};
+use crate::{Broken, CrashImage, Violation};
 
 /// One crash point in this number crashes its recovery too.
 const IN_RECOVERY_ONE_IN: u64 = 4;
@@ -251,7 +251,7 @@ impl Crasher<'_> {
     fn go_on(&mut self, random: &mut Random) -> Result<(usize, Vec<Transaction>), Violation> {
         let Shared { campaign, base, .. } = *self.shared;
         let refused = |what: String| Violation::new(Broken::Refused, what);
-        let recovered = UnrecoveredPool::open(&self.overlay)
+        let recovered = UnrecoveredPool::open(CrashImage::A(&self.overlay))
             .and_then(|pool| pool.recover())
             .map_err(|error| refused(error.to_string()))?;
         let recovered_at = self.overlay.recorded();
@@ -307,7 +307,7 @@ impl Crasher<'_> {
         let (overlay, found, said) = (&self.overlay, &mut self.found, &mut self.said);
         *said = Said::default();
         quietly(|| {
-            let recovered = UnrecoveredPool::open(overlay)
+            let recovered = UnrecoveredPool::open(CrashImage::A(overlay))
                 .and_then(|pool| pool.recover())
                 .map_err(|error| {
                     let message = error.to_string();
@@ -340,7 +340,7 @@ fn read_state(
     campaign: &Campaign,
     base: &Base,
     overlay: &Overlay,
-    recovered: &RecoveredPool<&Overlay>,
+    recovered: &RecoveredPool<CrashImage<'_>>,
     keys: usize,
     found: &mut Vec<KeyState>,
 ) -> Result<(), Violation> {

@@ -35,7 +35,7 @@
 
 mod census;
 mod crash_points;
-mod overlay;
+pub(crate) mod overlay;
 mod points;
 mod record;
 mod report;

@@ -19,7 +19,7 @@ const PAUSES_MAX: u32 = 10_000;
 const OPS_MAX: u64 = 50_000_000;
 
 /// An image with an undo list. For one thread.
-pub(super) struct Overlay {
+pub(crate) struct Overlay {
     state: RefCell<State>,
     planted: u16,
 }
@@ -35,7 +35,7 @@ struct State {
 
 /// A place in the undo list to come back to.
 #[derive(Clone, Copy)]
-pub(super) struct Checkpoint(usize);
+pub(crate) struct Checkpoint(usize);
 
 impl Overlay {
     /// An image of whole lines.

@@ -6,7 +6,7 @@ use outlast::{
     Abort, CreateOptions, Lane, OpenOptions, Plant, Pool, Runner, Scheme, Tx, UnrecoveredPool,
 };
 use outlast_pmem::schedule::{self, Plan};
-use outlast_pmem::{Heap, Mark, Medium, Recorder};
+use outlast_pmem::{Either, Heap, Mark, Medium, Recorder};
 use outlast_trace::{LaneId, Op, OpLog, TxId};
 use outlast_workloads::{Loaded, Scale, State, Witness, Worker, Workload};
 
@@ -14,7 +14,7 @@ use super::{Campaign, CampaignError};
 use crate::caught;
 use crate::oracle::keys::{ABSENT, KeyState, Seen, Transaction};
 use crate::panicked;
-use crate::{Broken, Violation};
+use crate::{Broken, Live, Violation, bytes_of, live};
 
 /// Out of 256: how probably a lane keeps the baton at an operation.
 const STICKINESS: u8 = 250;
@@ -97,7 +97,8 @@ impl Base {
             ..CreateOptions::default()
         };
         let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
-        let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
+        let medium: Live<'_> =
+            Either::A(Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes)));
         let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign) };
         let pool = Pool::create_on(medium, &create, &open)?;
         let mut lane = pool.lane()?;
@@ -112,8 +113,8 @@ impl Base {
         });
         let literal = campaign.scheme.is_literal();
         // What is only logically committed a literal variant on undo takes back.
-        let bytes = if literal { pool.close() } else { pool.into_medium() }.to_bytes();
-        let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover()?;
+        let bytes = bytes_of(&if literal { pool.close() } else { pool.into_medium() });
+        let copy = UnrecoveredPool::open(live(&bytes))?.recover()?;
         let data_bytes = copy.check_metadata().0.block_bytes;
         Ok(Self { bytes, scale, initial, data_bytes })
     }
@@ -131,7 +132,7 @@ impl Recording {
         let medium = medium.planting(Plant::code_of(campaign.plant));
         let Campaign { workload, seed, .. } = *campaign;
         let refused = |what: String| Violation::new(Broken::Refused, what);
-        let pool = UnrecoveredPool::open(&medium)
+        let pool = UnrecoveredPool::open(Live::B(&medium))
             .and_then(|pool| pool.recover())
             .and_then(|pool| pool.start(&open_options(campaign)))
             .map_err(|error| refused(error.to_string()))?;
@@ -171,7 +172,7 @@ impl Recording {
 pub(super) fn run_together(
     campaign: &Campaign,
     base: &Base,
-    pool: &Pool<&Recorder>,
+    pool: &Pool<Live<'_>>,
     loaded: &Loaded,
     ops: impl Fn() -> usize + Copy + Send,
 ) -> Result<Vec<Transaction>, Violation> {

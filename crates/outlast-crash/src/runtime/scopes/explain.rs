@@ -7,7 +7,7 @@ use super::judge::CellJudge;
 use super::script::{self, Facts, Step};
 use super::{Recorded, Scope, ScopeConfig};
 use crate::explain::{Compared, Explanation, Recovery, Transaction, recovery_of, run_of};
-use crate::{Crash, Failure, ImageMedium, Judge, TooWide, Violation};
+use crate::{Crash, CrashImage, Failure, ImageMedium, Judge, TooWide, Violation};
 
 /// Places that a recovery read, at most.
 const READ_MAX: usize = 12;
@@ -200,7 +200,7 @@ fn summary(places: impl Iterator<Item = String>) -> Vec<String> {
 
 fn geometry(base: &[u8]) -> Option<Geometry> {
     let image = ImageMedium::new(base);
-    let pool = UnrecoveredPool::open(&image).and_then(|pool| pool.recover());
+    let pool = UnrecoveredPool::open(CrashImage::B(&image)).and_then(|pool| pool.recover());
     pool.ok().map(|pool| pool.header().geometry)
 }
 

@@ -1,7 +1,7 @@
 //! Judges recovered pools of a script: every cell's version, and the allocator.
 
 use outlast::{
-    ByteRange, CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool,
+    ByteRange, CheckReport, OpenOptions, Plant, PoolError, PoolOffset, RecoveredPool,
     RecoveryReport,
 };
 use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
@@ -10,7 +10,9 @@ use outlast_trace::TxId;
 use std::cell::Cell;
 
 use super::script::{Facts, Shape};
-use crate::{Broken, Crash, ImageMedium, Judge, Key, Oracle, Transaction, Version, Violation};
+use crate::{
+    Broken, Crash, CrashImage, ImageMedium, Judge, Key, Oracle, Transaction, Version, Violation,
+};
 
 /// The number of the transaction that goes on after a recovery.
 const AFTER: TxId = TxId(0xaf7e);
@@ -159,9 +161,9 @@ impl<'a> CellJudge<'a> {
 fn recover(
     image: &ImageMedium,
     plant: Option<Plant>,
-) -> Result<RecoveredPool<&ImageMedium>, Violation> {
+) -> Result<RecoveredPool<CrashImage<'_>>, Violation> {
     image.plant(Plant::code_of(plant));
-    UnrecoveredPool::open(image)
+    UnrecoveredPool::open(CrashImage::B(image))
         .and_then(|pool| pool.recover())
         .map_err(|error: PoolError| Violation::new(Broken::Refused, error.to_string()))
 }
@@ -224,8 +226,7 @@ impl Judge for CellJudge<'_> {
             page_bytes: super::PAGE_BYTES,
             ..OpenOptions::with_scheme(self.scheme)
         };
-        let pool: Pool<&ImageMedium> =
-            recovered.start(&open).map_err(|error| refused(error.to_string()))?;
+        let pool = recovered.start(&open).map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let at = self.shape.after_at(self.root);
         lane.run(|tx| {

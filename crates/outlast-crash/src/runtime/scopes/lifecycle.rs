@@ -8,7 +8,7 @@ use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{OpLog, TxId};
 
 use super::{ScopeConfig, ScopeFailure, Tally};
-use crate::{Broken, Crash, Exhaustive, ImageMedium, TooWide, Violation};
+use crate::{Broken, Crash, CrashImage, Exhaustive, ImageMedium, Live, TooWide, Violation};
 
 const POOL_BYTES: u64 = 96 << 10;
 const GROWN_BYTES: u64 = 128 << 10;
@@ -64,7 +64,8 @@ fn live(medium: &Recorder, config: &ScopeConfig) -> Result<(OpLog, (Vec<u8>, OpL
         ..CreateOptions::default()
     };
     let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(config.scheme) };
-    let pool = Pool::create_on(medium, &create, &open).map_err(|error| error.to_string())?;
+    let pool =
+        Pool::create_on(Live::B(medium), &create, &open).map_err(|error| error.to_string())?;
     medium.mark(Mark::Ack(CREATED));
     let mut lane = pool.lane().map_err(|error| error.to_string())?;
     lane.run(|tx| {
@@ -88,7 +89,7 @@ fn verify(image: &ImageMedium, crash: &Crash<'_>, config: &ScopeConfig) -> Resul
     let acked = |tx: TxId| crash.acked.contains(&tx);
     let refused = |error: PoolError| Violation::new(Broken::Refused, error.to_string());
     image.plant(Plant::code_of(config.plant));
-    let pool = match UnrecoveredPool::open(image) {
+    let pool = match UnrecoveredPool::open(CrashImage::B(image)) {
         Err(PoolError::Unfinished) if !acked(CREATED) => return Ok(()),
         opened => opened.and_then(|pool| pool.recover()).map_err(refused)?,
     };

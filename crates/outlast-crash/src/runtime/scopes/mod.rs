@@ -28,7 +28,7 @@ use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::Seen;
 use crate::caught;
-use crate::{Broken, Count, Exhaustive, Failure, Model, Outcome, TooWide, Violation};
+use crate::{Broken, Count, Exhaustive, Failure, Live, Model, Outcome, TooWide, Violation};
 use judge::CellJudge;
 use script::{Facts, LaneScript, Shape, Step};
 
@@ -445,7 +445,7 @@ impl Scope {
         };
         // The thread that opens the pool is no lane of the script: its flushes need its own fences.
         let opened = on_lane(OPENER, || {
-            outlast::UnrecoveredPool::open(&medium)
+            outlast::UnrecoveredPool::open(Live::B(&medium))
                 .and_then(|pool| pool.recover())
                 .and_then(|pool| pool.start(&open))
         });
@@ -484,7 +484,7 @@ impl Scope {
     /// [`Step::Sync`] or [`Step::Look`] of any lane when it is among those that have `returned`.
     fn run_lane(
         &self,
-        pool: &Pool<&Recorder>,
+        pool: &Pool<Live<'_>>,
         medium: &Recorder,
         returned: &Returned,
         root: PoolOffset,

@@ -13,12 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlast::{CheckReport, CreateOptions, OpenOptions, Pool, Scheme, UnrecoveredPool};
-use outlast_pmem::Recorder;
 use outlast_trace::{LaneId, Op, PoolOffset, Sink};
 use outlast_workloads::{Scale, Workload};
 
 use super::{Task, WORKLOADS, workload};
-use crate::emulated::EmulationError;
+use crate::emulated::{EmulationError, Observed};
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
@@ -63,7 +62,7 @@ impl Count {
         let mut blocks = self.blocks_after(0)?;
         blocks.extend(self.blocks_after(self.transactions)?);
         let uses = Arc::new(Mutex::new(Uses::of(&blocks)));
-        let medium = self.medium(Counting(Arc::clone(&uses)));
+        let medium = self.medium(Box::new(Counting(Arc::clone(&uses))));
         let medium = medium.recording_loads();
         self.run_on(&medium, self.transactions, || lock(&uses).counting = true)?;
         let shares = lock(&uses).shares();
@@ -80,22 +79,22 @@ impl Count {
         Ok(CLASSES.iter().zip(shares).map(record).collect())
     }
 
-    fn medium<S: Sink>(&self, sink: S) -> Recorder<S> {
+    fn medium(&self, sink: Box<dyn Sink + Send>) -> Observed {
         let bytes = self.workload.heap_bytes(&self.scale) + (64 << 20);
-        Recorder::with_sink(vec![0; bytes.next_multiple_of(4096) as usize], sink)
+        Observed::with_sink(vec![0; bytes.next_multiple_of(4096) as usize], sink)
     }
 
     /// The blocks that exist after `transactions` transactions.
     fn blocks_after(&self, transactions: u64) -> Result<BTreeMap<PoolOffset, u64>, EmulationError> {
-        let medium = self.medium(Deaf);
+        let medium = self.medium(Box::new(Deaf));
         self.run_on(&medium, transactions, || ())?;
         let pool = UnrecoveredPool::open(&medium)?.recover()?;
         Ok(pool.allocated_blocks(&mut CheckReport::default()))
     }
 
-    fn run_on<S: Sink>(
+    fn run_on(
         &self,
-        medium: &Recorder<S>,
+        medium: &Observed,
         transactions: u64,
         loaded: impl FnOnce(),
     ) -> Result<(), EmulationError> {

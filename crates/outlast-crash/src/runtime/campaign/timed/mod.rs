@@ -42,7 +42,7 @@ use super::record::{
 };
 use super::{Campaign, CampaignError, Counts};
 use crate::oracle::keys::{KeyHistory, Transaction};
-use crate::{Broken, Violation};
+use crate::{Broken, Live, Violation};
 
 /// The stream of random numbers from which crash points are drawn.
 const POINTS: u64 = 0x7469_6d65_6421;
@@ -206,7 +206,7 @@ impl TimedCampaign {
         let Campaign { workload, lanes, .. } = *campaign;
         let mut options = open_options(campaign);
         options.cache_bytes = Some(self.machine.llc.size.0);
-        let pool = UnrecoveredPool::open(&medium)
+        let pool = UnrecoveredPool::open(Live::B(&medium))
             .and_then(|pool| pool.recover())
             .and_then(|pool| pool.start(&options))
             .map_err(|error| refused(error.to_string()))?;
@@ -245,7 +245,7 @@ impl TimedCampaign {
         &self,
         campaign: &Campaign,
         base: &Base,
-        pool: &Pool<&Recorder>,
+        pool: &Pool<Live<'_>>,
         loaded: &Loaded,
         ops: impl Fn() -> usize,
     ) -> Result<(Vec<Transaction>, usize), Violation> {
