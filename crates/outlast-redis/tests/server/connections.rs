@@ -361,8 +361,8 @@ fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
     let mut clients = Vec::new();
     for number in 0..1 + random.below(6) {
         // No damage leads to another client's key, or to one of an earlier round.
-        let letters = format!("{number}{seed:012}").bytes().map(|digit| char::from(digit + 49));
-        let prefix: String = letters.collect();
+        let digits = format!("{number}{seed:012}");
+        let prefix: String = digits.bytes().map(|digit| char::from(digit + 49)).collect();
         let bytes = script(&mut random, &prefix, password);
         let mut model = Model {
             password: password.map(str::to_owned),
