@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use outlast::{Plant, SCHEMES, Scheme};
-use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT};
+use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT, Report};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_lab::crash::planted_in;
 use outlast_lab::points::are_points;
@@ -534,36 +534,17 @@ fn crash_programs(
             setting.mark(scheme, &mut found);
             document.records.extend(found);
             if !as_json && !args.csv {
-                outln!(
-                    "{} under {scheme}, guarantee {}: {} images of {} entries, resumed {} times, {} lost, {} torn",
-                    plan.workload.name,
-                    scheme.guarantee(),
-                    report.images,
-                    report.entries,
-                    report.resumed,
-                    report.lost,
-                    report.torn
-                );
+                outln!("{}: {}", under(plan.workload.name, scheme), told(&report));
             }
-            if report.is_guilty() {
+            let advice = |plant| match Campaign::noticing(plant, seed)? {
+                Some(noticing) => Ok(format!("; see {}", noticing.command(None))),
+                None => {
+                    Ok("; take more crash points, a larger --resume or another --seed".to_owned())
+                }
+            };
+            let command = campaign.command(report.first_entry());
+            if is_bad(&campaign, &report, &command, advice)? {
                 verdict = Verdict::Bad;
-                let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
-                noteln!(
-                    "outlast: {scheme} fails: {why}; {}",
-                    campaign.command(report.first_entry())
-                );
-            } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
-                verdict = Verdict::Bad;
-                let advice = match Campaign::noticing(plant, seed)? {
-                    Some(noticing) => format!("see {}", noticing.command(None)),
-                    None => {
-                        "take more crash points, a larger --resume or another --seed".to_owned()
-                    }
-                };
-                noteln!(
-                    "outlast: {} is planted in {scheme}, and nothing was noticed here; {advice}",
-                    plant.name
-                );
             }
         }
     }
@@ -619,29 +600,12 @@ fn crash_captured(
             setting.mark(scheme, &mut found);
             document.records.extend(found);
             if !as_json {
-                outln!(
-                    "{} under {scheme}, guarantee {}: {} transactions, {} images of {} entries, resumed {} times, {} lost, {} torn",
-                    path.display(),
-                    scheme.guarantee(),
-                    work.transactions,
-                    report.images,
-                    report.entries,
-                    report.resumed,
-                    report.lost,
-                    report.torn
-                );
+                let (under, told) = (under(path.display(), scheme), told(&report));
+                outln!("{under}: {} transactions, {told}", work.transactions);
             }
-            if report.is_guilty() {
+            let command = campaign.command_on(path, args.instructions, report.first_entry());
+            if is_bad(&campaign, &report, &command, |_| Ok(String::new()))? {
                 verdict = Verdict::Bad;
-                let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
-                let command = campaign.command_on(path, args.instructions, report.first_entry());
-                noteln!("outlast: {scheme} fails: {why}; {command}");
-            } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
-                verdict = Verdict::Bad;
-                noteln!(
-                    "outlast: {} is planted in {scheme}, and nothing was noticed here",
-                    plant.name
-                );
             }
         }
     }
@@ -649,6 +613,38 @@ fn crash_captured(
         out!("{}", document.to_json());
     }
     Ok(verdict)
+}
+
+fn under(work: impl std::fmt::Display, scheme: MachineScheme) -> String {
+    format!("{work} under {scheme}, guarantee {}", scheme.guarantee())
+}
+
+/// The counts of a campaign, in one line.
+fn told(report: &Report) -> String {
+    let Report { images, entries, resumed, lost, torn, .. } = report;
+    format!(
+        "{images} images of {entries} entries, resumed {resumed} times, {lost} lost, {torn} torn"
+    )
+}
+
+/// Whether the scheme failed or a planted bug was not noticed, which is told with advice.
+fn is_bad(
+    campaign: &Campaign,
+    report: &Report,
+    command: &str,
+    advice: impl FnOnce(&'static MachinePlant) -> Result<String, Box<dyn std::error::Error>>,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let scheme = campaign.scheme;
+    if report.is_guilty() {
+        let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
+        noteln!("outlast: {scheme} fails: {why}; {command}");
+    } else if let Some(plant) = campaign.plant.filter(|plant| !plant.is_control()) {
+        let (name, advice) = (plant.name, advice(plant)?);
+        noteln!("outlast: {name} is planted in {scheme}, and nothing was noticed here{advice}");
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 /// The schemes of these that have what a plant breaks: all of them where they were asked for.

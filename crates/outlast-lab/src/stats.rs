@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-pub use outlast_measure::{Spread, quantile};
+pub use outlast_measure::Spread;
 
 /// How long single calls took: nanoseconds to minutes, each within 0.1 %.
 #[derive(Clone, Debug)]

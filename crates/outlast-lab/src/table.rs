@@ -52,6 +52,32 @@ impl TextTable {
     }
 }
 
+/// Sections of a summary behind throughput: a title, and the metric of their table.
+const SECTIONS: [(&str, Metric); 19] = [
+    ("Throughput by wall time as a multiple of that with the fewest threads", Metric::SCALING),
+    ("The same by CPU time", Metric::SCALING_CPU),
+    ("Least that one of the threads did, over an even share", Metric::LEAST_SHARE),
+    ("Share of the floor, same rounds", Metric::FLOOR_SHARE),
+    ("Syncs per transaction", Metric::SYNCS),
+    ("Latency, ns, median", Metric::LATENCY_P50),
+    ("Latency, ns, 99th percentile", Metric::LATENCY_P99),
+    ("Bytes on disk", Metric::DISK_BYTES),
+    ("Of them the log's", Metric::DISK_LOG_BYTES),
+    ("The rest over keys and values", Metric::SPACE_RATIO),
+    ("Open loop: from arrival to answer, ns, median", Metric::OPEN_LATENCY_P50),
+    ("Open loop: from arrival to answer, ns, 99th percentile", Metric::OPEN_LATENCY_P99),
+    ("Open loop: answered, tx/s", Metric::OPEN_THROUGHPUT),
+    ("Opening after a crash with a full log, ms", Metric::RECOVERY_TIME),
+    ("Transactions repeated or put back by it", Metric::RECOVERED),
+    ("Cost of persistence, ns per transaction", Metric::PERSISTENCE_COST),
+    ("Cost of persistence relative to the better peer", Metric::PERSISTENCE_COST_RATIO),
+    ("The same by CPU time, which other programs disturb less", Metric::PERSISTENCE_COST_RATIO_CPU),
+    (
+        "How far from the floor: cost over what the machine needs for as many lines and fences",
+        Metric::FLOOR_DISTANCE,
+    ),
+];
+
 /// What a run found, for a terminal: throughput, cost, crashes, planted bugs, claims. What was
 /// not measured is left out.
 pub fn summary(document: &Document) -> String {
@@ -80,54 +106,13 @@ pub fn summary(document: &Document) -> String {
         let title = format!("Throughput by CPU time as a multiple of that of {yardstick}");
         section(&title, metric_table(&speeds, Metric::RELATIVE_SPEED));
     }
-    section(
-        "Throughput by wall time as a multiple of that with the fewest threads",
-        metric_table(records, Metric::SCALING),
-    );
-    section("The same by CPU time", metric_table(records, Metric::SCALING_CPU));
-    section(
-        "Least that one of the threads did, over an even share",
-        metric_table(records, Metric::LEAST_SHARE),
-    );
-    section("Share of the floor, same rounds", metric_table(records, Metric::FLOOR_SHARE));
-    section("Syncs per transaction", metric_table(records, Metric::SYNCS));
-    if records.iter().any(|record| record.is(Metric::SYNCS)) {
-        section("Latency, ns, median", metric_table(records, Metric::LATENCY_P50));
+    let has_syncs = records.iter().any(|record| record.is(Metric::SYNCS));
+    for (title, metric) in SECTIONS {
+        // The median is told of engines that sync.
+        if has_syncs || metric != Metric::LATENCY_P50 {
+            section(title, metric_table(records, metric));
+        }
     }
-    section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
-    section("Bytes on disk", metric_table(records, Metric::DISK_BYTES));
-    section("Of them the log's", metric_table(records, Metric::DISK_LOG_BYTES));
-    section("The rest over keys and values", metric_table(records, Metric::SPACE_RATIO));
-    section(
-        "Open loop: from arrival to answer, ns, median",
-        metric_table(records, Metric::OPEN_LATENCY_P50),
-    );
-    section(
-        "Open loop: from arrival to answer, ns, 99th percentile",
-        metric_table(records, Metric::OPEN_LATENCY_P99),
-    );
-    section("Open loop: answered, tx/s", metric_table(records, Metric::OPEN_THROUGHPUT));
-    section(
-        "Opening after a crash with a full log, ms",
-        metric_table(records, Metric::RECOVERY_TIME),
-    );
-    section("Transactions repeated or put back by it", metric_table(records, Metric::RECOVERED));
-    section(
-        "Cost of persistence, ns per transaction",
-        metric_table(records, Metric::PERSISTENCE_COST),
-    );
-    section(
-        "Cost of persistence relative to the better peer",
-        metric_table(records, Metric::PERSISTENCE_COST_RATIO),
-    );
-    section(
-        "The same by CPU time, which other programs disturb less",
-        metric_table(records, Metric::PERSISTENCE_COST_RATIO_CPU),
-    );
-    section(
-        "How far from the floor: cost over what the machine needs for as many lines and fences",
-        metric_table(records, Metric::FLOOR_DISTANCE),
-    );
     section("The floor, ns for a number of lines and one fence", floor(records));
     section("Crashes", crashes(records));
     section("Planted bugs", planted(records));

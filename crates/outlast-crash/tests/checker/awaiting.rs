@@ -4,46 +4,16 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Ticket,
-    Transact, UnrecoveredPool,
-};
+use outlast::{PoolOffset, Scheme, Ticket, Transact, UnrecoveredPool};
 use outlast_crash::{Broken, Crash, Exhaustive, ImageMedium, Model, Violation};
 use outlast_pmem::schedule::{Explorer, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, TxId};
 
+use crate::{options, small_pool};
+
 /// Its lines hold the number of the last transaction.
 const LINES: u64 = 2;
-
-fn options(scheme: Scheme) -> OpenOptions {
-    OpenOptions {
-        lock_stripes: 64,
-        cache_bytes: Some(256),
-        sample_bits: 0,
-        ..OpenOptions::with_scheme(scheme)
-    }
-}
-
-fn base(scheme: Scheme) -> (Vec<u8>, PoolOffset) {
-    let medium = Recorder::new(64 << 10);
-    let create = CreateOptions {
-        lanes: 2,
-        lane_bytes: 1024,
-        chunk_bytes: Some(4096),
-        uuid: Some(Default::default()),
-        ..CreateOptions::default()
-    };
-    let pool = Pool::create_on(&medium, &create, &options(scheme)).unwrap();
-    let block = pool.lane().unwrap().run(|tx| {
-        let block = tx.alloc(LINES * 64, BlockKind::General)?;
-        tx.store(block, &[0; LINES as usize * 64])?;
-        tx.set_root(block, RootKind::Opaque)?;
-        Ok(block)
-    });
-    drop(pool);
-    (medium.to_bytes(), block.unwrap())
-}
 
 /// All lines say the same, and no less than was acknowledged.
 fn judge(image: &ImageMedium, crash: &Crash<'_>, block: PoolOffset) -> Result<(), Violation> {
@@ -65,7 +35,7 @@ fn judge(image: &ImageMedium, crash: &Crash<'_>, block: PoolOffset) -> Result<()
 #[test]
 fn waiting_beside_a_lane_that_runs_alone_loses_nothing() {
     for scheme in Scheme::durable().filter(|scheme| !scheme.is_baseline()) {
-        let (base, block) = base(scheme);
+        let (base, block) = small_pool::<{ LINES as usize * 64 }>(scheme);
         let mut explorer = Explorer::new(2);
         // Most schedules differ in the turns of the waiting lane alone, and leave the same log.
         let (mut images, mut judged) = (0, HashSet::new());

@@ -6,14 +6,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, RootKind, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
 use outlast_crash::{Check, Class, Crash, ImageMedium, Report, Schedules, Violation};
 use outlast_pmem::schedule::Plan;
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, LineAddr, PoolOffset, TxId};
+
+use crate::{options, small_pool};
 
 fn at(line: u64) -> PoolOffset {
     PoolOffset(line * 64)
@@ -341,35 +340,6 @@ fn a_callback_that_comes_before_its_sync_promises_too_early() {
     assert_eq!(queued(true, false, true), None);
 }
 
-fn options() -> OpenOptions {
-    OpenOptions {
-        lock_stripes: 64,
-        cache_bytes: Some(256),
-        sample_bits: 0,
-        ..OpenOptions::with_scheme(Scheme::Swift)
-    }
-}
-
-fn pool() -> (Vec<u8>, PoolOffset) {
-    let medium = Recorder::new(64 << 10);
-    let create = CreateOptions {
-        lanes: 2,
-        lane_bytes: 1024,
-        chunk_bytes: Some(4096),
-        uuid: Some(Default::default()),
-        ..CreateOptions::default()
-    };
-    let pool = Pool::create_on(&medium, &create, &options()).unwrap();
-    let cell = pool.lane().unwrap().run(|tx| {
-        let cell = tx.alloc(64, BlockKind::General)?;
-        tx.store(cell, &[0; 64])?;
-        tx.set_root(cell, RootKind::Opaque)?;
-        Ok(cell)
-    });
-    pool.close();
-    (medium.to_bytes(), cell.unwrap())
-}
-
 /// When a transaction of the runtime is acknowledged.
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
@@ -382,7 +352,7 @@ enum Told {
 }
 
 fn later(told: Told, transactions: u64) -> Option<(Class, u32)> {
-    let (base, cell) = pool();
+    let (base, cell) = small_pool::<64>(Scheme::Swift);
     let report = Check::on_image(base)
         .lanes(2)
         .schedules(Schedules::One(Plan::default()))
@@ -398,7 +368,7 @@ fn later(told: Told, transactions: u64) -> Option<(Class, u32)> {
                     return;
                 }
                 let pool = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
-                let pool = pool.start(&options()).unwrap();
+                let pool = pool.start(&options(Scheme::Swift)).unwrap();
                 let mut lane = pool.lane().unwrap();
                 for number in 1..=transactions {
                     lane.run_later(|tx| tx.store_u64(cell, number)).unwrap();

@@ -1,12 +1,11 @@
 //! Records that are streamed: each word becomes durable by itself, and a checksum tells.
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, RootKind, Runner as _, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::{BlockKind, Runner as _, Scheme, Transact, UnrecoveredPool};
 use outlast_crash::{Check, Crash, Exhaustive, ImageMedium, Model, Report, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, OpLog, PoolOffset, TxId};
+
+use crate::{options, small_pool};
 
 const RECORD_BYTES: u64 = 256;
 
@@ -104,32 +103,10 @@ fn a_checksum_that_overlooks_a_word_lets_half_a_record_pass() {
 
 /// A run of the runtime: a transaction that allocates, or one that stores one word.
 fn transactions(allocate: bool) -> (Vec<u8>, OpLog) {
-    let options = OpenOptions {
-        lock_stripes: 64,
-        cache_bytes: Some(256),
-        sample_bits: 0,
-        ..OpenOptions::with_scheme(Scheme::Swift)
-    };
-    let create = CreateOptions {
-        lanes: 2,
-        lane_bytes: 1024,
-        chunk_bytes: Some(4096),
-        uuid: Some(Default::default()),
-        ..CreateOptions::default()
-    };
-    let medium = Recorder::new(64 << 10);
-    let pool = Pool::create_on(&medium, &create, &options).unwrap();
-    let made = pool.lane().unwrap().run(|tx| {
-        let cells = tx.alloc(256, BlockKind::General)?;
-        tx.store(cells, &[0; 256])?;
-        tx.set_root(cells, RootKind::Opaque)?;
-        Ok(cells)
-    });
-    pool.close();
-    let (base, cells) = (medium.to_bytes(), made.unwrap());
+    let (base, cells) = small_pool::<256>(Scheme::Swift);
     let medium = Recorder::from_image(base.clone());
     let recovered = UnrecoveredPool::open(&medium).unwrap().recover().unwrap();
-    let pool = recovered.start(&options).unwrap();
+    let pool = recovered.start(&options(Scheme::Swift)).unwrap();
     pool.lane()
         .unwrap()
         .run(|tx| {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use outlast::{Plant, Scheme};
 
@@ -128,7 +129,6 @@ pub trait Run {
 }
 
 /// How a paper is called, and the texts that it comes with.
-#[derive(Clone, Copy, Debug)]
 pub struct Card {
     /// Its name on the command line.
     pub name: &'static str,
@@ -138,8 +138,14 @@ pub struct Card {
     pub title: &'static str,
     /// What it is about, in a few words.
     pub about: &'static str,
+    /// Its figures and tables by their names on the command line, each with its name in claims.
+    pub figures: fn() -> Vec<(&'static str, String)>,
+    /// Its claims about results and orderings.
+    pub claims: &'static LazyLock<Vec<Claim>>,
     /// The names of the claims that its judge has rows for, without its own.
     pub rows: fn() -> Vec<&'static str>,
+    /// What is shown of it.
+    pub views: &'static [View],
 }
 
 /// A paper. Its folder implements this once; a line of [`PAPERS`](super::PAPERS) is all that else
@@ -169,13 +175,19 @@ pub trait Paper: Sync {
     }
 
     /// Its figures and tables by their names on the command line, each with its name in claims.
-    fn figures(&self) -> Vec<(&'static str, String)>;
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        (self.card().figures)()
+    }
 
     /// Its claims about results and orderings.
-    fn claims(&self) -> &'static [Claim];
+    fn claims(&self) -> &'static [Claim] {
+        self.card().claims
+    }
 
     /// What is shown of it.
-    fn views(&self) -> &'static [View];
+    fn views(&self) -> &'static [View] {
+        self.card().views
+    }
 
     /// Looks whether a request is right.
     ///

@@ -370,8 +370,17 @@ pub(crate) fn parse_multi_pop(
 }
 
 pub(super) fn lmpop(ctx: &mut Ctx<'_>) -> Done {
+    multi_pop(ctx, Side::parse, pop_for)
+}
+
+/// Pops from the first of several keys that has something.
+pub(super) fn multi_pop(
+    ctx: &mut Ctx<'_>,
+    side_of: fn(&[u8]) -> Answer<Side>,
+    pop_for: fn(&mut Ctx<'_>, &[u8], Side, Option<u64>) -> Answer<bool>,
+) -> Done {
     let (keys, side, count) = parse_multi_pop(ctx, 1)?;
-    let side = Side::parse(ctx.args.at(side))?;
+    let side = side_of(ctx.args.at(side))?;
     for index in keys {
         if pop_for(ctx, ctx.args.at(index), side, Some(count))? {
             return Ok(());

@@ -49,6 +49,12 @@ impl Reply {
         self.line(b'+', text.as_bytes());
     }
 
+    /// An array of such texts.
+    pub fn simples(&mut self, lines: &[&str]) {
+        self.array(lines.len());
+        lines.iter().for_each(|line| self.simple(line));
+    }
+
     /// Takes replies back: all from byte `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);

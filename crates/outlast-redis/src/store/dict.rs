@@ -1,6 +1,6 @@
 //! Hashes and sets: members, with values or without, in a blob or in a table.
 
-use outlast::{Abort, PoolOffset};
+use outlast::Abort;
 
 use crate::store::entry::Kind;
 use crate::store::table::{Content, Table};
@@ -264,30 +264,14 @@ impl Dict {
         if !self.is_changed {
             return Ok(());
         }
-        let found = self.found;
         match self.body {
-            Body::Blob { old, new } => match found {
-                Some(found) if new.is_empty() => keys.remove(key, found)?,
-                Some(found) => {
-                    keys.rewrite(key, found, &old, &new)?;
-                }
-                None if new.is_empty() => {}
-                None => {
-                    keys.write_keeping_deadline(key, None, self.shape.blob_kind(), &new)?;
-                }
-            },
+            Body::Blob { old, new } => {
+                keys.save_blob(key, self.found, self.shape.blob_kind(), (&old, &new))
+            }
             Body::Table(table) => {
-                let kind = self.shape.table_kind();
-                match found {
-                    Some(found) if table.len(keys.mem)? == 0 => keys.remove(key, found)?,
-                    Some(found) if found.kind() == kind => keys.changed(key),
-                    found => {
-                        let PoolOffset(at) = table.at;
-                        keys.write_keeping_deadline(key, found, kind, &at.to_le_bytes())?;
-                    }
-                }
+                let len = table.len(keys.mem)?;
+                keys.save_blocks(key, self.found, self.shape.table_kind(), len, &[table.at])
             }
         }
-        Ok(())
     }
 }

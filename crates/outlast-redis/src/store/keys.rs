@@ -289,6 +289,52 @@ impl Keys<'_> {
         self.write(key, found, Content { kind, value, deadline })
     }
 
+    /// The block that a table of a stream has under a name.
+    pub fn block_of(&mut self, table: Table, name: &[u8]) -> Result<Option<PoolOffset>, Abort> {
+        let hash = self.root.hasher.hash(name);
+        let place = table.find(self.mem, name, hash)?;
+        place.map(|place| place.entry.large_at(self.mem, 0)).transpose()
+    }
+
+    /// Makes a small collection part of the pool. One without members is no key.
+    pub fn save_blob(
+        &mut self,
+        key: &[u8],
+        found: Option<Found>,
+        kind: Kind,
+        (old, new): (&[u8], &[u8]),
+    ) -> Result<(), Abort> {
+        match found {
+            Some(found) if new.is_empty() => self.remove(key, found),
+            Some(found) => self.rewrite(key, found, old, new).map(drop),
+            None if new.is_empty() => Ok(()),
+            None => self.write_keeping_deadline(key, None, kind, new).map(drop),
+        }
+    }
+
+    /// Makes a large collection of `len` members part of the pool, by its blocks. One without members is no
+    /// key.
+    pub fn save_blocks(
+        &mut self,
+        key: &[u8],
+        found: Option<Found>,
+        kind: Kind,
+        len: u64,
+        blocks: &[PoolOffset],
+    ) -> Result<(), Abort> {
+        match found {
+            Some(found) if len == 0 => self.remove(key, found),
+            Some(found) if found.kind() == kind => {
+                self.changed(key);
+                Ok(())
+            }
+            found => {
+                let value: Vec<u8> = blocks.iter().flat_map(|at| at.0.to_le_bytes()).collect();
+                self.write_keeping_deadline(key, found, kind, &value).map(drop)
+            }
+        }
+    }
+
     /// Lengthens a string.
     pub fn append(&mut self, key: &[u8], found: Found, tail: &[u8]) -> Result<(), Abort> {
         let entry = *found.entry();

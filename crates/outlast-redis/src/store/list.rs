@@ -125,27 +125,14 @@ impl List {
         if !self.is_changed {
             return Ok(());
         }
-        let found = self.found;
         match self.body {
-            Body::Blob { old, new } => match found {
-                Some(found) if new.is_empty() => keys.remove(key, found)?,
-                Some(found) => {
-                    keys.rewrite(key, found, &old, &new)?;
-                }
-                None if new.is_empty() => {}
-                None => {
-                    keys.write_keeping_deadline(key, None, Kind::ListBlob, &new)?;
-                }
-            },
-            Body::Seq(seq) => match found {
-                Some(found) if seq.len(keys.mem)? == 0 => keys.remove(key, found)?,
-                Some(found) if found.kind() == Kind::ListSeq => keys.changed(key),
-                found => {
-                    let at = seq.at.0.to_le_bytes();
-                    keys.write_keeping_deadline(key, found, Kind::ListSeq, &at)?;
-                }
-            },
+            Body::Blob { old, new } => {
+                keys.save_blob(key, self.found, Kind::ListBlob, (&old, &new))
+            }
+            Body::Seq(seq) => {
+                let len = seq.len(keys.mem)?;
+                keys.save_blocks(key, self.found, Kind::ListSeq, len, &[seq.at])
+            }
         }
-        Ok(())
     }
 }

@@ -253,29 +253,14 @@ impl Zset {
         if !self.is_changed {
             return Ok(());
         }
-        let found = self.found;
         match self.body {
-            Body::Blob { old, new } => match found {
-                Some(found) if new.is_empty() => keys.remove(key, found)?,
-                Some(found) => {
-                    keys.rewrite(key, found, &old, &new)?;
-                }
-                None if new.is_empty() => {}
-                None => {
-                    keys.write_keeping_deadline(key, None, Kind::ZsetBlob, &new)?;
-                }
-            },
-            Body::Tree { table, seq } => match found {
-                Some(found) if seq.len(keys.mem)? == 0 => keys.remove(key, found)?,
-                Some(found) if found.kind() == Kind::ZsetTree => keys.changed(key),
-                found => {
-                    let mut value = [0; 16];
-                    value[..8].copy_from_slice(&table.at.0.to_le_bytes());
-                    value[8..].copy_from_slice(&seq.at.0.to_le_bytes());
-                    keys.write_keeping_deadline(key, found, Kind::ZsetTree, &value)?;
-                }
-            },
+            Body::Blob { old, new } => {
+                keys.save_blob(key, self.found, Kind::ZsetBlob, (&old, &new))
+            }
+            Body::Tree { table, seq } => {
+                let len = seq.len(keys.mem)?;
+                keys.save_blocks(key, self.found, Kind::ZsetTree, len, &[table.at, seq.at])
+            }
         }
-        Ok(())
     }
 }

@@ -213,6 +213,15 @@ impl Served {
         change: impl FnOnce(&mut Options),
     ) -> Self {
         let pool = open_pool(path, bytes, &OpenOptions::default());
+        Self::of(folder, Arc::new(pool), change)
+    }
+
+    /// A server of an open pool.
+    pub fn of(
+        folder: tempfile::TempDir,
+        pool: Arc<FilePool>,
+        change: impl FnOnce(&mut Options),
+    ) -> Self {
         let socket = folder.path().join("socket");
         let mut options = Options {
             unix: Some(socket.clone()),
@@ -220,7 +229,7 @@ impl Served {
             ..Options::default()
         };
         change(&mut options);
-        let mut server = Server::bind(Arc::new(pool), options).expect("it listens");
+        let mut server = Server::bind(pool, options).expect("it listens");
         let stopper = server.stopper();
         let thread = Some(std::thread::spawn(move || server.run()));
         Self { stopper, thread, socket, folder }

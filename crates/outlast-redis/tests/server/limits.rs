@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use outlast_redis::{Options, ServeError, Server};
 use outlast_workloads::Random;
@@ -91,7 +92,7 @@ fn a_server_that_others_reach_wants_a_password() {
     let folder = folder();
     let pool = open_pool(&folder.path().join("pool"), 16 << 20, &Default::default());
     let options = Options { addresses: vec!["0.0.0.0:0".parse().unwrap()], ..Options::default() };
-    let refused = Server::bind(std::sync::Arc::new(pool), options).map(|_| ());
+    let refused = Server::bind(Arc::new(pool), options).map(|_| ());
     let Err(error @ ServeError::Unprotected(_)) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("set a password"), "{error}");
 }
@@ -150,19 +151,13 @@ fn a_pool_that_may_grow_does() {
     let folder = folder();
     let open = outlast::OpenOptions { grow_limit_bytes: 64 << 20, ..Default::default() };
     let pool = open_pool(&folder.path().join("pool"), 16 << 20, &open);
-    let socket = folder.path().join("socket");
-    let options = Options { unix: Some(socket.clone()), ..Options::default() };
-    let mut server = Server::bind(std::sync::Arc::new(pool), options).unwrap();
-    let stopper = server.stopper();
-    let thread = std::thread::spawn(move || server.run());
-    let mut client = Client::connect(&socket).unwrap();
+    let server = Served::of(folder, Arc::new(pool), |_| {});
+    let mut client = server.client();
     let value = "x".repeat(100_000);
     for index in 0..300 {
         client.send_words(&[b"SET", format!("k{index}").as_bytes(), value.as_bytes()]).unwrap();
         assert_eq!(client.answer().unwrap(), ok());
     }
-    stopper.stop();
-    thread.join().unwrap().unwrap();
 }
 
 /// What a database of 100,000 keys discards is freed meanwhile, and its room is used again.
@@ -315,21 +310,22 @@ fn a_refused_command_costs_no_others() {
     }
 }
 
-/// Where a commit waits for a disk, a round of the loop waits once: for plain commands, transactions, scripts
-/// and what the server answers itself, of several clients.
-#[test]
-fn a_round_has_one_sync() {
+/// A server whose commits wait for a disk, and its pool.
+fn served_from_disk() -> (Arc<outlast::FilePool>, Served) {
     let folder = folder();
     let path = folder.path().join("pool");
     let map = outlast::MapOptions { domain: Some(outlast::Domain::Page), ..Default::default() };
     let pool = outlast_redis::create_pool(&path, 64 << 20, &Default::default(), &map).unwrap();
-    let pool = std::sync::Arc::new(pool);
-    let socket = folder.path().join("socket");
-    let options = Options { unix: Some(socket.clone()), ..Options::default() };
-    let mut server = Server::bind(std::sync::Arc::clone(&pool), options).unwrap();
-    let stopper = server.stopper();
-    let thread = std::thread::spawn(move || server.run());
-    let mut clients = [(); 3].map(|()| Client::connect(&socket).unwrap());
+    let pool = Arc::new(pool);
+    (Arc::clone(&pool), Served::of(folder, pool, |_| {}))
+}
+
+/// Where a commit waits for a disk, a round of the loop waits once: for plain commands, transactions, scripts
+/// and what the server answers itself, of several clients.
+#[test]
+fn a_round_has_one_sync() {
+    let (pool, server) = served_from_disk();
+    let mut clients = [(); 3].map(|()| server.client());
     let before = pool.medium().syncs();
     let mut expected = 0;
     for (number, client) in clients.iter_mut().enumerate() {
@@ -358,8 +354,6 @@ fn a_round_has_one_sync() {
     // As many rounds as packets at most, and some syncs for chunks of the heap.
     let syncs = pool.medium().syncs() - before;
     assert!(syncs < 40, "{syncs} syncs for {expected} requests");
-    stopper.stop();
-    thread.join().unwrap().unwrap();
 }
 
 /// `INFO` tells how full the pool is, and figures follow what clients store.
@@ -429,18 +423,8 @@ fn errors_are_counted_by_their_codes() {
 /// New blocks of nodes are part of a round's record: a round that divides nodes has one sync.
 #[test]
 fn a_round_that_makes_new_blocks_has_one_sync() {
-    let folder = folder();
-    let path = folder.path().join("pool");
-    let map = outlast::MapOptions { domain: Some(outlast::Domain::Page), ..Default::default() };
-    let pool = outlast_redis::create_pool(&path, 64 << 20, &Default::default(), &map).unwrap();
-    let pool = std::sync::Arc::new(pool);
-    let socket = folder.path().join("socket");
-    let options =
-        Options { unix: Some(socket.clone()), addresses: Vec::new(), ..Options::default() };
-    let mut server = Server::bind(std::sync::Arc::clone(&pool), options).unwrap();
-    let stopper = server.stopper();
-    let thread = std::thread::spawn(move || server.run());
-    let mut client = Client::connect(&socket).unwrap();
+    let (pool, server) = served_from_disk();
+    let mut client = server.client();
     let value = "x".repeat(150);
     let mut rounds = |count: usize| {
         let before = pool.medium().syncs();
@@ -458,6 +442,4 @@ fn a_round_that_makes_new_blocks_has_one_sync() {
     let syncs = rounds(50);
     // A few for chunks of the heap, and for what reads a request in two.
     assert!(syncs < 75, "{syncs} syncs for 50 rounds");
-    stopper.stop();
-    thread.join().unwrap().unwrap();
 }

@@ -45,7 +45,6 @@ use outlast_workloads::{Scale, Workload};
 
 use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
-use super::view::View;
 use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
@@ -55,12 +54,15 @@ use crate::progress::{Listener, Phase, Progress};
 pub struct Archapt;
 
 /// How it is called.
-const CARD: Card = Card {
+static CARD: Card = Card {
     name: "archapt",
     id: ARCHAPT,
     title: "Archapt",
     about: "architecture-aware transactions: skipped flushes, checksums, coalescing",
+    figures: || Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect(),
+    claims: &CLAIMS,
     rows: || claim::names(judge::ROWS),
+    views: views::ALL,
 };
 
 /// What the paper claims.
@@ -69,18 +71,6 @@ static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!
 impl Paper for Archapt {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        &CLAIMS
-    }
-
-    fn views(&self) -> &'static [View] {
-        views::ALL
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {

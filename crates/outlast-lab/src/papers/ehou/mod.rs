@@ -35,7 +35,6 @@ use outlast_workloads::machine::Plan;
 
 use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
-use super::view::View;
 use crate::native::Size;
 use crate::parallel::in_parallel;
 use crate::progress::{Listener, Phase, Progress};
@@ -45,12 +44,15 @@ use crate::simulated::{Measured, measure, scheme_records};
 /// Out-of-place update through the DIMM's address indirection.
 pub struct Ehou;
 
-const CARD: Card = Card {
+static CARD: Card = Card {
     name: "ehou",
     id: "ehou",
     title: "EHOU",
     about: "out-of-place update in the memory controller, beside REDU and SSP, on the timed machine",
+    figures: || Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect(),
+    claims: &CLAIMS,
     rows: || claim::names(judge::ROWS),
+    views: views::ALL,
 };
 
 /// What the paper claims.
@@ -59,18 +61,6 @@ static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!
 impl Paper for Ehou {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        &CLAIMS
-    }
-
-    fn views(&self) -> &'static [View] {
-        views::ALL
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {

@@ -31,7 +31,6 @@ use outlast_sim::timed::MachineConfig;
 
 use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
-use super::view::View;
 use crate::native::Size;
 use crate::parallel::in_parallel;
 use crate::progress::{Listener, Phase};
@@ -44,12 +43,15 @@ use outlast_workloads::machine::{Plan, Recorded};
 pub struct Fwb;
 
 /// How it is called.
-const CARD: Card = Card {
+static CARD: Card = Card {
     name: "fwb",
     id: HWL,
     title: "HWL and FWB",
     about: "hardware undo+redo logging and forced write-back, on the timed machine",
+    figures: || Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect(),
+    claims: &CLAIMS,
     rows: || claim::names(judge::ROWS),
+    views: views::ALL,
 };
 
 /// What the paper claims.
@@ -58,18 +60,6 @@ static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!
 impl Paper for Fwb {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        &CLAIMS
-    }
-
-    fn views(&self) -> &'static [View] {
-        views::ALL
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {

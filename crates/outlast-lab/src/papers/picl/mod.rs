@@ -38,7 +38,6 @@ use std::thread;
 
 use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
-use super::view::View;
 use crate::native::Size;
 use crate::progress::{Listener, Phase, Progress};
 use crate::record::{Kind, Record};
@@ -51,12 +50,15 @@ use works::Works;
 /// Checkpoints by a log that caches write.
 pub struct Picl;
 
-const CARD: Card = Card {
+static CARD: Card = Card {
     name: "picl",
     id: "picl",
     title: "PiCL",
     about: "checkpoints that programs do not notice, on traces of real programs, on the timed machine",
+    figures: || Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect(),
+    claims: &CLAIMS,
     rows: || claim::names(judge::ROWS),
+    views: views::ALL,
 };
 
 /// What the paper claims.
@@ -65,18 +67,6 @@ static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!
 impl Paper for Picl {
     fn card(&self) -> &'static Card {
         &CARD
-    }
-
-    fn figures(&self) -> Vec<(&'static str, String)> {
-        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
-    }
-
-    fn claims(&self) -> &'static [Claim] {
-        &CLAIMS
-    }
-
-    fn views(&self) -> &'static [View] {
-        views::ALL
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {

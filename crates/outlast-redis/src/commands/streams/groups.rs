@@ -56,16 +56,14 @@ pub(in crate::commands) fn xgroup(ctx: &mut Ctx<'_>) -> Done {
         return Err(wrong_arity("xgroup", sub));
     }
     if name == "HELP" {
-        let lines = [
+        ctx.out.simples(&[
             "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "CREATE <key> <groupname> <id|$> [MKSTREAM] [ENTRIESREAD entries_read]",
             "CREATECONSUMER <key> <groupname> <consumer>",
             "DELCONSUMER <key> <groupname> <consumer>",
             "DESTROY <key> <groupname>",
             "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-        ];
-        ctx.out.array(lines.len());
-        lines.iter().for_each(|line| ctx.out.simple(line));
+        ]);
         return Ok(());
     }
     let (mut makes_stream, mut read, mut index) = (false, -1, 5);

@@ -74,14 +74,12 @@ pub(in crate::commands) fn xinfo(ctx: &mut Ctx<'_>) -> Done {
     let args = ctx.args;
     let (sub, words) = (args.at(1), args.len());
     if is(sub, "HELP") && words == 2 {
-        let lines = [
+        ctx.out.simples(&[
             "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "CONSUMERS <key> <groupname>",
             "GROUPS <key>",
             "STREAM <key> [FULL [COUNT <count>]",
-        ];
-        ctx.out.array(lines.len());
-        lines.iter().for_each(|line| ctx.out.simple(line));
+        ]);
         return Ok(());
     }
     let fits = match () {
@@ -105,13 +103,7 @@ pub(in crate::commands) fn xinfo(ctx: &mut Ctx<'_>) -> Done {
         for (name, group) in groups {
             let consumers = group.consumers_len(ctx.keys.mem)?;
             let pending = group.pending_len(ctx.keys.mem)?;
-            ctx.out.map(6);
-            ctx.out.bulk(b"name");
-            ctx.out.bulk(&name);
-            ctx.out.bulk(b"consumers");
-            ctx.out.int(consumers as i64);
-            ctx.out.bulk(b"pending");
-            ctx.out.int(pending as i64);
+            counted(ctx, 6, &name, [("consumers", consumers as u64), ("pending", pending)]);
             progress(ctx, stream, group)?;
         }
         return Ok(());
@@ -127,15 +119,20 @@ pub(in crate::commands) fn xinfo(ctx: &mut Ctx<'_>) -> Done {
     for (name, consumer) in consumers {
         let pending = consumer.pending_len(ctx.keys.mem)?;
         let seen = consumer.seen(ctx.keys.mem)?;
-        ctx.out.map(3);
-        ctx.out.bulk(b"name");
-        ctx.out.bulk(&name);
-        ctx.out.bulk(b"pending");
-        ctx.out.int(pending as i64);
-        ctx.out.bulk(b"idle");
-        ctx.out.int(now.saturating_sub(seen) as i64);
+        counted(ctx, 3, &name, [("pending", pending), ("idle", now.saturating_sub(seen))]);
     }
     Ok(())
+}
+
+/// Begins a map of `len` pairs with a name and two counts.
+fn counted(ctx: &mut Ctx<'_>, len: usize, name: &[u8], counts: [(&str, u64); 2]) {
+    ctx.out.map(len);
+    ctx.out.bulk(b"name");
+    ctx.out.bulk(name);
+    for (word, count) in counts {
+        ctx.out.bulk(word.as_bytes());
+        ctx.out.int(count as i64);
+    }
 }
 
 /// The last ID of a group, and how far it has come.

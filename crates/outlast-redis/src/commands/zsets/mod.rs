@@ -12,7 +12,7 @@ pub(super) use ranges::{
 use std::collections::HashMap;
 
 use crate::commands::hashes::draws_arg;
-use crate::commands::lists::{Side, parse_multi_pop};
+use crate::commands::lists::{Side, multi_pop};
 use crate::commands::{Answer, Ctx, Done, SYNTAX, WRONG_TYPE, double, is};
 use crate::store::Found;
 use crate::store::zset::{Zset, item};
@@ -271,15 +271,7 @@ pub(crate) fn side(word: &[u8]) -> Answer<Side> {
 }
 
 pub(super) fn zmpop(ctx: &mut Ctx<'_>) -> Done {
-    let (keys, end, count) = parse_multi_pop(ctx, 1)?;
-    let end = side(ctx.args.at(end))?;
-    for index in keys {
-        if pop_for(ctx, ctx.args.at(index), end, Some(count))? {
-            return Ok(());
-        }
-    }
-    ctx.out.null_array();
-    Ok(())
+    multi_pop(ctx, side, pop_for)
 }
 
 /// Pops from a sorted set and answers with its key and what was popped. `false` without such a set.

@@ -206,11 +206,7 @@ impl Group {
     /// The consumer of that name.
     pub fn consumer(self, keys: &mut Keys<'_>, name: &[u8]) -> Result<Option<Consumer>, Abort> {
         let table = self.table(keys.mem)?;
-        let hash = keys.root.hasher.hash(name);
-        match table.find(keys.mem, name, hash)? {
-            Some(place) => Ok(Some(Consumer { at: place.entry.large_at(keys.mem, 0)? })),
-            None => Ok(None),
-        }
+        Ok(keys.block_of(table, name)?.map(|at| Consumer { at }))
     }
 
     /// Makes a consumer of a name that there is not.

@@ -219,11 +219,7 @@ impl Stream {
     /// The group of that name.
     pub fn group(self, keys: &mut Keys<'_>, name: &[u8]) -> Result<Option<Group>, Abort> {
         let Some(table) = self.group_table(keys.mem)? else { return Ok(None) };
-        let hash = keys.root.hasher.hash(name);
-        match table.find(keys.mem, name, hash)? {
-            Some(place) => Ok(Some(Group { at: place.entry.large_at(keys.mem, 0)? })),
-            None => Ok(None),
-        }
+        Ok(keys.block_of(table, name)?.map(|at| Group { at }))
     }
 
     /// Makes a group of a name that there is not.
