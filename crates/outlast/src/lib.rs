@@ -111,6 +111,7 @@ pub use outlast_pmem::{
     Domain, GrowError, MapError, MapOptions, Mapped, Medium, MediumFailure, Overlay,
 };
 pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
+#[cfg(feature = "lab")]
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings,

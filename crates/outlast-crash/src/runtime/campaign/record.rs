@@ -96,7 +96,7 @@ impl Base {
             checksums: campaign.checksums,
             ..CreateOptions::default()
         };
-        let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
+        let len = if campaign.checksums || campaign.scheme.is_published() { len * 2 } else { len };
         let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
         let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign) };
         let pool = Pool::create_on(medium, &create, &open)?;
@@ -110,7 +110,7 @@ impl Base {
             }
             initial[key as usize] = key_state(state);
         });
-        let literal = campaign.scheme.is_literal();
+        let literal = campaign.scheme.is_published();
         // What is only logically committed a literal variant on undo takes back.
         let bytes = if literal { pool.close() } else { pool.into_medium() }.to_bytes();
         let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover()?;

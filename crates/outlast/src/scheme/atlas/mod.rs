@@ -22,19 +22,78 @@
 //!
 //! Every lane prunes its own log, and waits where a helper thread would come back later.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 
 use crate::ack::Ticket;
-use crate::io::Site;
+use crate::io::{Io, Site};
+use crate::layout::Geometry;
+use crate::lock::{LockWord, Stripe};
+use crate::log::{Item, LiveRecord, items};
 use crate::plant::Plant;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::spin::wait;
 use crate::transact::Abort;
 use crate::tx::Tx;
 
+pub(crate) struct Atlas;
+
+impl Discipline for Atlas {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::UndoMark],
+        // Sections are made of locks.
+        has_solo: false,
+        logs_locks: true,
+        ..Facts::IN_PLACE
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        tx.commit_section()
+    }
+
+    fn commit_nothing<M: Medium>(tx: &Tx<'_, M>) -> Result<(), Abort> {
+        tx.await_stable(&tx.predecessors());
+        // What they did may never be.
+        tx.refuse_unusable()
+    }
+
+    fn locked<M: Medium>(tx: &mut Tx<'_, M>, stripe: Stripe, was: LockWord) {
+        tx.lane.buffers.payload.acquired(stripe, was.version());
+    }
+
+    fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
+        tx.write_undo_records()
+    }
+
+    fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
+        tx.make_put_back_durable(stored);
+        if stored {
+            // ATLAS-5.
+            tx.await_stable(&tx.predecessors());
+        }
+    }
+
+    /// ATLAS-4.
+    fn order_unfinished<M: Medium>(
+        io: Io<'_, M>,
+        _: &Geometry,
+        unfinished: &mut Vec<Vec<&LiveRecord>>,
+    ) {
+        if !io.plants(Plant::SectionsLaneByLane) {
+            unfinished.sort_by_key(newest_section);
+        }
+    }
+
+    fn abandon<M: Medium>(tx: &Tx<'_, M>) {
+        tx.pool.lanes[tx.lane.id].shared.section.store(0, Ordering::Release);
+    }
+}
+
 impl<M: Medium> Tx<'_, M> {
-    pub(super) fn commit_section(&mut self) -> Result<Ticket, Abort> {
+    fn commit_section(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         let number = self.draw_number()?;
         let predecessors = self.predecessors();
@@ -68,7 +127,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Sections that are not stable and whose words this one has read or locked, with their lanes.
-    pub(super) fn predecessors(&self) -> Vec<(usize, u64)> {
+    fn predecessors(&self) -> Vec<(usize, u64)> {
         let buffers = &self.lane.buffers;
         let seen = |number| {
             let both = buffers.reads.iter().chain(&buffers.locked);
@@ -80,7 +139,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// ATLAS-3. They wait for smaller numbers only, so no two wait for each other.
-    pub(super) fn await_stable(&self, predecessors: &[(usize, u64)]) {
+    fn await_stable(&self, predecessors: &[(usize, u64)]) {
         if self.io().plants(Plant::PrunedTooEarly) {
             return;
         }
@@ -91,4 +150,14 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
     }
+}
+
+/// The number under which a section has released its locks; what has released none comes last.
+fn newest_section(undo: &Vec<&LiveRecord>) -> Reverse<u64> {
+    let mut items = undo.iter().flat_map(|record| items(&record.payload));
+    let released = items.find_map(|item| match item {
+        Ok(Item::Released { by, .. }) => Some(by),
+        _ => None,
+    });
+    Reverse(released.unwrap_or(u64::MAX))
 }

@@ -19,7 +19,7 @@
 //! The root word is outside the heap, in a page with words of other protocols. Its page is its
 //! line.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
@@ -29,34 +29,61 @@ use crate::io::Site;
 use crate::layout::{PAGE_BYTES_MAX, ROOT_AT, TAG_AT};
 use crate::log::{self, BLANK, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::pool::OpenOptions;
+use crate::scheme::parts::Part;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::seq::Seq;
 use crate::spin::wait_longer;
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
 use crate::tx::isolation::LOCK_PATIENCE;
-use crate::tx::parts::Part;
 
 /// Most words in one item of a journal, half of the largest page, so that every region has room
 /// for one.
 const ITEM_WORDS_MAX: usize = (PAGE_BYTES_MAX / 16) as usize;
 
-impl<M: Medium> Tx<'_, M> {
-    /// ROLLBACK-5: takes the right to write, if the scheme has one and this transaction does not.
-    #[inline]
-    pub(super) fn begin_writing(&mut self) -> Result<(), Abort> {
-        let free = self.lane.buffers.is_alone || self.io().plants(Plant::TwoWriters);
-        if self.pool.logging != Logging::Pages || free {
+pub(crate) struct Rollback;
+
+/// What the journal keeps in a pool.
+pub(crate) struct InPool {
+    /// The lane, plus one, whose transaction writes.
+    writer: AtomicU64,
+    page_bytes: u64,
+}
+
+impl InPool {
+    pub fn new(options: &OpenOptions) -> Self {
+        let page_bytes = options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two();
+        Self { writer: AtomicU64::new(0), page_bytes }
+    }
+}
+
+impl Discipline for Rollback {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::JournalEnd],
+        has_one_writer: true,
+        ..Facts::WRITE_SET
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        tx.commit_rollback()
+    }
+
+    /// ROLLBACK-5: takes the right to write, unless this transaction has it.
+    fn begin_writing<M: Medium>(tx: &Tx<'_, M>) -> Result<(), Abort> {
+        if tx.is_alone() || tx.io().plants(Plant::TwoWriters) {
             return Ok(());
         }
-        let me = self.lane.id as u64 + 1;
+        let me = tx.lane.id as u64 + 1;
+        let held = &tx.pool.of_schemes.rollback.writer;
         let mut tries = 0;
         loop {
-            let writer = self.pool.writer.load(Ordering::Acquire);
+            let writer = held.load(Ordering::Acquire);
             let taken = || {
                 let order = (Ordering::AcqRel, Ordering::Relaxed);
-                self.pool.writer.compare_exchange(0, me, order.0, order.1).is_ok()
+                held.compare_exchange(0, me, order.0, order.1).is_ok()
             };
             if writer == me || writer == 0 && taken() {
                 return Ok(());
@@ -64,20 +91,21 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait_longer(&self.pool.medium, &mut tries);
+            wait_longer(&tx.pool.medium, &mut tries);
         }
     }
 
     /// Gives that right back.
-    #[inline]
-    pub(super) fn end_writing(&self) {
-        let me = self.lane.id as u64 + 1;
-        if self.pool.logging == Logging::Pages && self.pool.writer.load(Ordering::Relaxed) == me {
-            self.pool.writer.store(0, Ordering::Release);
+    fn end_writing<M: Medium>(tx: &Tx<'_, M>) {
+        let me = tx.lane.id as u64 + 1;
+        if tx.pool.of_schemes.rollback.writer.load(Ordering::Relaxed) == me {
+            tx.pool.of_schemes.rollback.writer.store(0, Ordering::Release);
         }
     }
+}
 
-    pub(super) fn commit_rollback(&mut self) -> Result<Ticket, Abort> {
+impl<M: Medium> Tx<'_, M> {
+    fn commit_rollback(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         let pages = self.modified_pages();
         let parts = self.reserve_journal(&pages)?;
@@ -227,7 +255,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Stores the new pages in place, whole. No other lane changes anything in them (ROLLBACK-5).
     fn install_pages(&self, pages: &[ByteRange]) {
         let medium = &self.pool.medium;
-        let mut content = vec![0u64; self.pool.page_bytes as usize / 8];
+        let mut content = vec![0u64; self.pool.of_schemes.rollback.page_bytes as usize / 8];
         for page in pages {
             let content = &mut content[..page.len as usize / 8];
             medium.load(page.at, bytemuck::cast_slice_mut(content));
@@ -253,7 +281,7 @@ impl<M: Medium> Tx<'_, M> {
         if line == ROOT_AT.line() {
             return ByteRange::new(ROOT_AT, LINE_BYTES);
         }
-        let bytes = self.pool.page_bytes;
+        let bytes = self.pool.of_schemes.rollback.page_bytes;
         ByteRange::new(PoolOffset(line.start().0 / bytes * bytes), bytes)
     }
 }

@@ -24,17 +24,41 @@ use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::log::{self, Record, RecordKind, lines_for};
 use crate::plant::Plant;
+use crate::pool::Pool;
+use crate::recover::LiveLog;
+use crate::scheme::parts::Part;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
-use crate::tx::parts::Part;
 
 /// Lines that stay free at the end of a region: for the name of the next, and for the word that a
 /// final part has more.
 const SPARE_LINES: u64 = 2;
 
+pub(crate) struct Aof;
+
+impl Discipline for Aof {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::Command],
+        keeps_chunks: true,
+        ..Facts::WRITE_SET
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        tx.commit_commands()
+    }
+
+    /// A damaged word stays as it is: opening will say so.
+    fn close<M: Medium>(pool: &Pool<M>) -> bool {
+        let (io, geometry) = (pool.io(), &pool.header().geometry);
+        LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry)).is_ok()
+    }
+}
+
 impl<M: Medium> Tx<'_, M> {
-    pub(super) fn commit_commands(&mut self) -> Result<Ticket, Abort> {
+    fn commit_commands(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         self.gather_new();
         let (region, line) = self.lane.log.commands.unwrap_or_else(|| (self.ring(), 0));
