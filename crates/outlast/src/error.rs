@@ -44,7 +44,7 @@ pub enum PoolError {
         "{what} of a scheme that needs the feature `lab` of the crate outlast: a baseline, or one as published"
     )]
     NeedsLab {
-        /// What of the pool, with its verb.
+        /// The part of the pool, with its verb.
         what: &'static str,
     },
     /// A published variant on a pool that was not created for one.

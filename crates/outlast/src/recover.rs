@@ -48,7 +48,7 @@ use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
 };
 use crate::scheme::undo::witness;
-use crate::scheme::{archapt, each};
+use crate::scheme::{SCHEMES, archapt, under};
 use crate::sealed::seal_at;
 use crate::seq::{GENERATION_LAST, Seq};
 use trial::Trial;
@@ -213,7 +213,9 @@ impl LiveLog {
             }
             unfinished.push(undo);
         }
-        each!(D => D::order_unfinished(io, geometry, &mut unfinished));
+        for row in SCHEMES {
+            under!(row.scheme, D => D::order_unfinished(io, geometry, &mut unfinished));
+        }
         if !io.plants(Plant::RedoLaneByLane) {
             redo.sort_by_key(Replay::seq);
         }

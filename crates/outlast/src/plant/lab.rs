@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Code, MET, Plant, TABLE};
 use crate::io::Site;
-use crate::scheme::{NewBlocks, Role, Scheme};
+use crate::scheme::{Facts, NewBlocks, Scheme};
 
 /// How a planted bug shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,44 +33,19 @@ pub enum Shows {
 
 use Shows::{Control, Mistake};
 
-/// The parts of a scheme that planted bugs depend on.
-#[derive(Clone, Copy)]
-pub struct Has {
-    pub undo: bool,
-    pub redo: bool,
-    pub sections: bool,
-    pub pages: bool,
-    pub commands: bool,
-    pub asynchronous: bool,
-    pub by_age: bool,
-    pub by_segment: bool,
-    /// Data flushed at commit, the commit a mark.
-    pub marked: bool,
-    /// New words in a record, which the floor kills.
-    pub recorded: bool,
-    pub streams: bool,
-    /// A lane that is alone has short ways, which a published variant has not.
-    pub short: bool,
-}
+impl Facts {
+    /// By redo logging, as published too.
+    pub fn is_redo(&self) -> bool {
+        self.new_blocks == NewBlocks::BySize
+    }
 
-impl Has {
-    fn of(scheme: Scheme) -> Self {
-        let facts = scheme.facts();
-        let by_age = facts.by_age;
-        Self {
-            undo: facts.keeps_announced,
-            redo: facts.new_blocks == NewBlocks::BySize,
-            sections: facts.logs_locks,
-            pages: facts.has_one_writer,
-            commands: facts.keeps_chunks,
-            asynchronous: facts.flushes_installed,
-            by_age,
-            by_segment: facts.covers && !by_age,
-            marked: facts.keeps_announced && !by_age,
-            recorded: facts.has_floor,
-            streams: scheme.streams_log(),
-            short: facts.role != Role::Published,
-        }
+    pub fn by_segment(&self) -> bool {
+        self.covers && !self.by_age
+    }
+
+    /// Data is flushed at the commit, which is a mark.
+    pub fn marks(&self) -> bool {
+        self.keeps_announced && !self.by_age
     }
 }
 
@@ -79,7 +54,7 @@ pub struct Row {
     pub plant: Plant,
     pub name: &'static str,
     pub shows: Shows,
-    pub applies: fn(&Has) -> bool,
+    pub applies: fn(&Facts) -> bool,
     pub about: &'static str,
 }
 
@@ -118,12 +93,12 @@ impl Plant {
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
-        let has = Has::of(scheme);
+        let facts = scheme.facts();
         scheme != Scheme::None
             && match self {
-                Self::SkipFlush(site) => site.is_flushed_under(&has),
-                Self::SkipFence(site) => site.is_fenced_under(&has),
-                named => named.row().is_some_and(|row| (row.applies)(&has)),
+                Self::SkipFlush(site) => site.is_flushed_under(facts),
+                Self::SkipFence(site) => site.is_fenced_under(facts),
+                named => named.row().is_some_and(|row| (row.applies)(facts)),
             }
     }
 
@@ -158,35 +133,37 @@ impl Plant {
 
 impl Site {
     /// Whether a scheme flushes here.
-    fn is_flushed_under(self, it: &Has) -> bool {
+    fn is_flushed_under(self, it: &Facts) -> bool {
         match self {
-            Self::UndoRecord | Self::UndoFresh | Self::UndoData => it.undo || it.sections,
-            Self::UndoMark => it.marked || it.sections,
-            Self::UndoWitnesses | Self::UndoSettled => it.marked,
-            Self::RedoData => it.asynchronous,
-            Self::SegmentData => it.by_segment,
-            Self::AgedOut | Self::Sums | Self::RunSums | Self::FreshAborted => it.by_age,
-            Self::RedoFresh => it.redo,
-            Self::JournalPages | Self::JournalHeader | Self::JournalData | Self::JournalEnd => {
-                it.pages
+            Self::UndoRecord | Self::UndoFresh | Self::UndoData => {
+                it.keeps_announced || it.logs_locks
             }
-            Self::Region => !it.pages,
-            Self::Command => it.commands,
+            Self::UndoMark => it.marks() || it.logs_locks,
+            Self::UndoWitnesses | Self::UndoSettled => it.marks(),
+            Self::RedoData => it.flushes_installed,
+            Self::SegmentData => it.by_segment(),
+            Self::AgedOut | Self::Sums | Self::RunSums | Self::FreshAborted => it.by_age,
+            Self::RedoFresh => it.is_redo(),
+            Self::JournalPages | Self::JournalHeader | Self::JournalData | Self::JournalEnd => {
+                it.has_one_writer
+            }
+            Self::Region => !it.has_one_writer,
+            Self::Command => it.keeps_chunks,
             // Streamed: the lane moves its tail itself.
-            Self::RecoverTail => it.recorded && !it.streams,
-            Self::RedoRecord | Self::SweepData | Self::Floor | Self::Tail => it.recorded,
+            Self::RecoverTail => it.has_floor && !it.covers,
+            Self::RedoRecord | Self::SweepData | Self::Floor | Self::Tail => it.has_floor,
             _ => true,
         }
     }
 
     /// Whether its fence is of use there.
-    fn is_fenced_under(self, it: &Has) -> bool {
+    fn is_fenced_under(self, it: &Facts) -> bool {
         match self {
-            Self::UndoFresh => it.undo && it.by_age,
+            Self::UndoFresh => it.keeps_announced && it.by_age,
             // The commands' fence comes before any lane could use the chunk otherwise.
-            Self::ChunkWord => !it.commands,
+            Self::ChunkWord => !it.keeps_chunks,
             // A journal's pages are fenced before its header makes them count.
-            Self::FirstLap => !it.pages,
+            Self::FirstLap => !it.has_one_writer,
             _ => self.is_flushed_under(it),
         }
     }

@@ -29,7 +29,7 @@ use crate::pool::{LaneState, Pool};
 use crate::spin::{SpinLock, wait};
 use crate::tx::Tx;
 
-/// What batches share in a pool.
+/// State of batches that lanes share.
 #[derive(Default)]
 pub(crate) struct Handoff {
     /// Some lane has committed asynchronously since the pool was opened.

@@ -61,7 +61,7 @@ use crate::layout::{CHUNKS_AT, FLOOR_AT, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::plant::Plant;
-use crate::scheme::{self, Facts, Role, Scheme, under};
+use crate::scheme::{Facts, Role, Scheme, under, undo};
 use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
@@ -97,7 +97,9 @@ pub struct Pool<M: Medium> {
     pub(crate) matrices: Option<Matrices>,
     /// Held by the thread that moves the floor.
     pub(crate) sweeper: CachePadded<SpinLock<Sweeper>>,
-    pub(crate) of_schemes: scheme::InPool,
+    pub(crate) undo: undo::InPool,
+    #[cfg(feature = "lab")]
+    pub(crate) rollback: crate::scheme::rollback::InPool,
     /// Where records are streamed: shorter ones than this many lines are flushed.
     pub(crate) stream_from: u64,
     /// Commits need not wait to be durable: such as may, without checksums.

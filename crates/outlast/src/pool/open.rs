@@ -23,7 +23,7 @@ use crate::pool::handoff::Handoff;
 use crate::pool::queue::LaneQueue;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
-use crate::scheme::{self, Facts, Reading, Role, Scheme, under};
+use crate::scheme::{Facts, Reading, Role, Scheme, under, undo};
 use crate::sealed::unseal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
@@ -373,7 +373,9 @@ impl<M: Medium> RecoveredPool<M> {
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
             solo: Solo::new(has_solo),
             bias: Bias::new(has_bias, geometry.lanes as usize, self.medium.len()),
-            of_schemes: scheme::InPool::new(options),
+            undo: undo::InPool::default(),
+            #[cfg(feature = "lab")]
+            rollback: crate::scheme::rollback::InPool::new(options),
             handoff: Handoff::default(),
             heap: CachePadded::new(SpinLock::new(heap)),
             matrices: geometry.checksums.then(|| Matrices::new(geometry)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Sleeping threads, woken one by one as lanes are given back.
 pub(crate) struct LaneQueue {
-    /// How long a thread waits that says nothing of it.
+    /// The wait of a thread that names none.
     pub wait_usually: Duration,
     waiting: AtomicUsize,
     turn: Mutex<()>,

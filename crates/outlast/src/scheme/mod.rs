@@ -161,38 +161,18 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
-/// A call for the type of each scheme.
-macro_rules! each {
-    ($D:ident => $call:expr) => {
-        $crate::scheme::table!(repeat $D => $call)
-    };
-}
-pub(crate) use each;
-
-macro_rules! repeat {
-    ([$(
-        $(#[doc = $doc:literal])+
-        $scheme:ident $(if $cfg:meta)?: $folder:ident::$type:ident, $name:literal, $guarantee:ident, $about:literal;
-    )*] $D:ident => $call:expr) => {{
-        use $crate::scheme::Discipline as _;
-        $($(#[cfg($cfg)])? {
-            type $D = $crate::scheme::$folder::$type;
-            $call;
-        })*
-    }};
-}
-pub(crate) use repeat;
-
 table!(define);
 
-/// What a scheme does where others do something else. The closure's accesses and the write set are
-/// everybody's; a function without a default is each scheme's own.
+/// The steps in which schemes differ; as a default, those of redo logging on a write set and of undo logging in
+/// place.
 pub(crate) trait Discipline {
     const FACTS: Facts;
 
     /// Makes a transaction durable that has changed something, then visible to others. After an error it is
     /// still running and wants to be aborted.
-    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort>;
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        tx.commit_redo()
+    }
 
     /// Before a transaction ends that has changed nothing.
     fn commit_nothing<M: Medium>(_: &Tx<'_, M>) -> Result<(), Abort> {
@@ -216,13 +196,15 @@ pub(crate) trait Discipline {
     /// The transaction has taken this block.
     fn took<M: Medium>(_: &Pool<M>, _: ByteRange) {}
 
-    /// What was gathered of old words becomes durable, before anything is stored over them.
-    fn log_old<M: Medium>(_: &mut Tx<'_, M>) -> Result<(), Abort> {
-        Ok(())
+    /// Gathered old words become durable, before anything is stored over them.
+    fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
+        tx.write_undo_records()
     }
 
     /// An aborted transaction has put its old words back, if it had `stored` anything in place.
-    fn end_aborted<M: Medium>(_: &mut Tx<'_, M>, _stored: bool) {}
+    fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
+        tx.make_put_back_durable(stored);
+    }
 
     /// The medium has failed: other lanes are not to wait for this transaction.
     fn abandon<M: Medium>(_: &Tx<'_, M>) {}
@@ -232,8 +214,8 @@ pub(crate) trait Discipline {
         tx.step_deferred();
     }
 
-    /// A sweep that is to go as far as `limit`: flushes what keeps the floor from there, or from less that is
-    /// enough. Returns up to where each lane's records are below it; `None` when there is nothing to do.
+    /// Part of a sweep: flushes all that keeps the floor from `limit`, or from a lower one that is enough.
+    /// Returns up to where each lane's records are below it; `None` when there is nothing to do.
     fn flush_below<M: Medium>(
         pool: &Pool<M>,
         sweeper: &mut Sweeper,
@@ -248,7 +230,7 @@ pub(crate) trait Discipline {
     /// every scheme: a log does not say whose it is.
     fn order_unfinished<M: Medium>(_: Io<'_, M>, _: &Geometry, _: &mut Vec<Vec<&LiveRecord>>) {}
 
-    /// The pool is opened: what the scheme keeps for sweeps.
+    /// The pool is opened: gives the sweeper the scheme's own state.
     fn open<M: Medium>(_: &RecoveredPool<M>, _: &OpenOptions, _: &mut Sweeper) {}
 
     /// Whether a commit is physical that the floor has not passed.
@@ -261,27 +243,9 @@ pub(crate) trait Discipline {
         0
     }
 
-    /// The pool is closed: makes durable in place what is not. `false` when that cannot be said of all.
+    /// The pool is closed: makes everything durable in place. `false` when that failed.
     fn close<M: Medium>(_: &Pool<M>) -> bool {
         true
-    }
-}
-
-/// What schemes keep in a pool, each in a struct of its folder.
-pub(crate) struct InPool {
-    pub undo: undo::InPool,
-    #[cfg(feature = "lab")]
-    pub rollback: rollback::InPool,
-}
-
-impl InPool {
-    #[cfg_attr(not(feature = "lab"), expect(unused_variables))]
-    pub fn new(options: &OpenOptions) -> Self {
-        Self {
-            undo: undo::InPool::default(),
-            #[cfg(feature = "lab")]
-            rollback: rollback::InPool::new(options),
-        }
     }
 }
 
@@ -296,7 +260,7 @@ pub(crate) enum NewBlocks {
     InWriteSet,
 }
 
-/// Why a scheme is there.
+/// The purpose of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Ours,
@@ -434,7 +398,6 @@ pub struct SchemeRow {
     facts: Facts,
 }
 
-#[expect(clippy::derivable_impls, reason = "the rows of the table say nothing of a default")]
 impl Default for Scheme {
     fn default() -> Self {
         Self::Swift

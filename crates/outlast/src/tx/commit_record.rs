@@ -158,21 +158,16 @@ impl<M: Medium> Tx<'_, M> {
         for (i, (region, count)) in parts.iter().enumerate() {
             let (part, tail) = rest.split_at(*count);
             rest = tail;
-            let site = Site::RedoRecord;
-            if parts.len() == 1 {
-                log::append(io, site, *region, 0, Record::new(RecordKind::Redo, seq, part));
-            } else if tail.is_empty() {
-                let counted: Vec<u64> = [i as u64].iter().chain(part).copied().collect();
-                log::append(
-                    io,
-                    site,
-                    *region,
-                    0,
-                    Record::new(RecordKind::RedoFinal, seq, &counted),
-                );
-            } else {
-                log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
-            }
+            let counted: Vec<u64>;
+            let (kind, words) = match tail.is_empty() {
+                true if parts.len() == 1 => (RecordKind::Redo, part),
+                true => {
+                    counted = [&[i as u64], part].concat();
+                    (RecordKind::RedoFinal, &counted[..])
+                }
+                false => (RecordKind::RedoPart, part),
+            };
+            log::append(io, Site::RedoRecord, *region, 0, Record::new(kind, seq, words));
         }
         let first = self.lane.log.place();
         for (place, (region, _)) in (0..).map(|line| first.further(line)).zip(parts) {

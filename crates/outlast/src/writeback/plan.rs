@@ -1,5 +1,4 @@
-//! How a pool writes back: what its options, its scheme and the lengths of its rings say, decided when it is
-//! opened.
+//! The write-back of a pool, by its options, its scheme and the lengths of its rings. Decided when it is opened.
 
 use super::history::{History, Rings, Sample};
 use super::{STEP_LINES_MAX, cache_bytes};

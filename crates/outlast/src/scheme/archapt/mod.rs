@@ -47,10 +47,6 @@ pub(crate) struct Redo;
 
 impl Discipline for Redo {
     const FACTS: Facts = Facts { is_stepped: true, covers: true, by_age: true, ..Facts::REDO };
-
-    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_redo()
-    }
 }
 
 pub(crate) struct Undo;
@@ -67,8 +63,39 @@ impl Discipline for Undo {
         ..Facts::IN_PLACE
     };
 
+    /// SEAL-2.
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_sealed()
+        if tx.has_stored_nothing() {
+            tx.release_locks(None);
+            return Ok(Ticket::NOTHING);
+        }
+        let runs = tx.make_runs();
+        if tx.flush_unsealed() || runs {
+            tx.io().fence(Site::UndoFresh);
+        }
+        tx.swap_payloads();
+        let sealed = tx.seal();
+        if sealed.is_err() {
+            tx.swap_payloads();
+        }
+        let (number, head, flushed) = sealed?;
+        let (seq, shared) = (tx.pool.seq(number), &tx.pool.lanes[tx.lane.id].shared);
+        // AGE-2: it has covered what was flushed before.
+        shared.fenced.store(flushed, Ordering::Release);
+        tx.lane.deferred.is_unfenced = false;
+        if tx.keeps_sums() {
+            let mut deltas = tx.begin_deltas(number);
+            tx.note_stored(&mut deltas);
+            tx.store_summed_allocations(&mut deltas);
+            tx.note_given_back(&mut deltas);
+        } else {
+            tx.store_allocations();
+        }
+        tx.release_locks(Some(number));
+        tx.end_sealed(head, number);
+        tx.end_blocks_after(seq);
+        tx.fetch_ahead();
+        Ok(Ticket::of(seq))
     }
 
     fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
@@ -81,6 +108,28 @@ impl Discipline for Undo {
 }
 
 impl<M: Medium> Tx<'_, M> {
+    /// The record of new words, fenced. Returns its number, the position behind it, and how far the lane had
+    /// flushed before.
+    fn seal(&mut self) -> Result<(u64, u64, u64), Abort> {
+        self.gather_after();
+        let space = self.reserve_record(self.ring_share())?;
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        if self.lane.buffers.sealed.last == 0 {
+            enter_commit(self.pool, shared);
+        }
+        let number = self.draw_number()?;
+        let head = self.write_record(space, self.pool.seq(number));
+        self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
+        if self.io().plants(Plant::EarlyRelease) {
+            self.release_locks(Some(number));
+        }
+        let flushed = shared.flushed.load(Ordering::Relaxed);
+        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        // The commit point.
+        self.fence_or_fail(Site::RedoRecord)?;
+        Ok((number, head, flushed))
+    }
+
     /// Lines of the ring that a transaction's old words may take, and its seal.
     fn ring_share(&self) -> u64 {
         (self.ring().lines / 4).max(1)
@@ -180,13 +229,8 @@ impl<M: Medium> Tx<'_, M> {
         }
         let seq = self.ticket()?;
         let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-        let lines = log::append(
-            io,
-            Site::UndoRecord,
-            region,
-            line,
-            Record::new(RecordKind::Before, seq, rest),
-        );
+        let record = Record::new(RecordKind::Before, seq, rest);
+        let lines = log::append(io, Site::UndoRecord, region, line, record);
         self.lane.buffers.undo.at = Some((region, line + lines));
         self.lane.buffers.undo.logged += words;
         Ok(())
@@ -196,68 +240,6 @@ impl<M: Medium> Tx<'_, M> {
     pub(crate) fn has_stored_nothing(&self) -> bool {
         let buffers = &self.lane.buffers;
         buffers.sealed.last == 0 && buffers.allocated.is_empty() && buffers.freed.is_empty()
-    }
-
-    /// SEAL-2.
-    pub(crate) fn commit_sealed(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        if self.has_stored_nothing() {
-            self.release_locks(None);
-            return Ok(Ticket::NOTHING);
-        }
-        let runs = self.make_runs();
-        if self.flush_unsealed() || runs {
-            io.fence(Site::UndoFresh);
-        }
-        self.swap_payloads();
-        self.gather_after();
-        let space = match self.reserve_record(self.ring_share()) {
-            Ok(space) => space,
-            Err(abort) => {
-                self.swap_payloads();
-                return Err(abort);
-            }
-        };
-        let shared = &self.pool.lanes[self.lane.id].shared;
-        if self.lane.buffers.sealed.last == 0 {
-            enter_commit(self.pool, shared);
-        }
-        let number = match self.draw_number() {
-            Ok(number) => number,
-            Err(abort) => {
-                self.swap_payloads();
-                return Err(abort);
-            }
-        };
-        let seq = self.pool.seq(number);
-        let head = self.write_record(space, seq);
-        self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
-        if io.plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
-        }
-        let flushed = shared.flushed.load(Ordering::Relaxed);
-        // The commit point.
-        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
-        if let Err(abort) = self.fence_or_fail(Site::RedoRecord) {
-            self.swap_payloads();
-            return Err(abort);
-        }
-        // AGE-2: it has covered what was flushed before.
-        shared.fenced.store(flushed, Ordering::Release);
-        self.lane.deferred.is_unfenced = false;
-        if self.keeps_sums() {
-            let mut deltas = self.begin_deltas(number);
-            self.note_stored(&mut deltas);
-            self.store_summed_allocations(&mut deltas);
-            self.note_given_back(&mut deltas);
-        } else {
-            self.store_allocations();
-        }
-        self.release_locks(Some(number));
-        self.end_sealed(head, number);
-        self.end_blocks_after(seq);
-        self.fetch_ahead();
-        Ok(Ticket::of(seq))
     }
 
     /// SEAL-2: contents of new blocks that the seal will not have are flushed. Whether there were any.

@@ -51,7 +51,28 @@ impl Discipline for Atlas {
     };
 
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_section()
+        let io = tx.io();
+        let number = tx.draw_number()?;
+        let predecessors = tx.predecessors();
+        for (stripe, _) in &tx.lane.buffers.locked {
+            tx.lane.buffers.payload.released(*stripe, number);
+        }
+        if io.plants(Plant::EarlyRelease) {
+            tx.let_go(number);
+        }
+        // ATLAS-2, with allocations gathered after the last store.
+        tx.log_gathered()?;
+        tx.store_allocations();
+        tx.let_go(number);
+        tx.flush_data();
+        if !io.plants(Plant::MarkWithData) {
+            tx.fence_or_fail(Site::UndoData)?;
+        }
+        tx.await_stable(&predecessors);
+        tx.mark_done()?; // ATLAS-3
+        tx.pool.lanes[tx.lane.id].shared.section.store(0, Ordering::Release);
+        tx.end_blocks();
+        Ok(Ticket::of(tx.pool.seq(number)))
     }
 
     fn commit_nothing<M: Medium>(tx: &Tx<'_, M>) -> Result<(), Abort> {
@@ -62,10 +83,6 @@ impl Discipline for Atlas {
 
     fn locked<M: Medium>(tx: &mut Tx<'_, M>, stripe: Stripe, was: LockWord) {
         tx.lane.buffers.payload.acquired(stripe, was.version());
-    }
-
-    fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
-        tx.write_undo_records()
     }
 
     fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
@@ -93,31 +110,6 @@ impl Discipline for Atlas {
 }
 
 impl<M: Medium> Tx<'_, M> {
-    fn commit_section(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        let number = self.draw_number()?;
-        let predecessors = self.predecessors();
-        for (stripe, _) in &self.lane.buffers.locked {
-            self.lane.buffers.payload.released(*stripe, number);
-        }
-        if io.plants(Plant::EarlyRelease) {
-            self.let_go(number);
-        }
-        // ATLAS-2, with allocations gathered after the last store.
-        self.log_gathered()?;
-        self.store_allocations();
-        self.let_go(number);
-        self.flush_data();
-        if !io.plants(Plant::MarkWithData) {
-            self.fence_or_fail(Site::UndoData)?;
-        }
-        self.await_stable(&predecessors);
-        self.mark_done()?; // ATLAS-3
-        self.pool.lanes[self.lane.id].shared.section.store(0, Ordering::Release);
-        self.end_blocks();
-        Ok(Ticket::of(self.pool.seq(number)))
-    }
-
     /// From here on others may take the locks, and depend on this section.
     fn let_go(&mut self, number: u64) {
         self.pool.lanes[self.lane.id].shared.section.store(number, Ordering::Release);

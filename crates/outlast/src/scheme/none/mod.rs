@@ -29,6 +29,8 @@ impl Discipline for None {
         tx.lane.buffers.undo.logged = tx.lane.buffers.payload.as_words().len();
         Ok(())
     }
+
+    fn end_aborted<M: Medium>(_: &mut Tx<'_, M>, _: bool) {}
 }
 
 impl<M: Medium> Tx<'_, M> {

@@ -45,7 +45,7 @@ impl<const ON_REDO: bool> Discipline for Published<ON_REDO> {
         locks_at_commit: false,
         commits_by_record: false,
         keeps_announced: !ON_REDO,
-        // Others are asked about what a transaction touches.
+        // A transaction asks others about lines that it touches.
         has_solo: false,
         has_floor: true,
         is_stepped: true,

@@ -30,10 +30,6 @@ pub(crate) struct Redo;
 
 impl Discipline for Redo {
     const FACTS: Facts = Facts { flushes_installed: true, ..Facts::REDO };
-
-    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_redo()
-    }
 }
 
 /// A record that is stored and flushed, and not fenced.

@@ -45,7 +45,7 @@ const ITEM_WORDS_MAX: usize = (PAGE_BYTES_MAX / 16) as usize;
 
 pub(crate) struct Rollback;
 
-/// What the journal keeps in a pool.
+/// State of the journal in a pool.
 pub(crate) struct InPool {
     /// The lane, plus one, whose transaction writes.
     writer: AtomicU64,
@@ -68,7 +68,43 @@ impl Discipline for Rollback {
     };
 
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_rollback()
+        let io = tx.io();
+        let pages = tx.modified_pages();
+        let parts = tx.reserve_journal(&pages)?;
+        tx.lock_write_set()?;
+        let number = tx.draw_number()?;
+        let seq = tx.pool.seq(number);
+        tx.gather_pages(&pages);
+
+        if io.plants(Plant::JournalHeaderFirst) {
+            tx.write_journal_header(&parts, seq);
+        }
+        tx.write_journal(&parts, seq);
+        tx.fence_or_fail(Site::JournalPages)?; // ROLLBACK-1
+        if !io.plants(Plant::JournalHeaderFirst) {
+            tx.write_journal_header(&parts, seq);
+        }
+        if io.plants(Plant::EarlyRelease) {
+            tx.release_locks(Some(number));
+        }
+        if io.plants(Plant::InstallBeforeFence) {
+            tx.install_pages(&pages);
+        }
+        tx.fence_or_fail(Site::JournalHeader)?; // ROLLBACK-2
+        if io.plants(Plant::JournalEndedEarly) {
+            let _ = tx.end_journal();
+        }
+        tx.install_pages(&pages);
+        pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
+        io.fence(Site::JournalData); // ROLLBACK-3
+        if let Err(abort) = tx.end_journal() {
+            // The old pages are the payload still.
+            tx.lane.buffers.undo.stored = true;
+            return Err(abort);
+        } // ROLLBACK-4
+        tx.release_locks(Some(number));
+        tx.end_blocks();
+        Ok(Ticket::of(seq))
     }
 
     /// ROLLBACK-5: takes the right to write, unless this transaction has it.
@@ -77,7 +113,7 @@ impl Discipline for Rollback {
             return Ok(());
         }
         let me = tx.lane.id as u64 + 1;
-        let held = &tx.pool.of_schemes.rollback.writer;
+        let held = &tx.pool.rollback.writer;
         let mut tries = 0;
         loop {
             let writer = held.load(Ordering::Acquire);
@@ -98,53 +134,13 @@ impl Discipline for Rollback {
     /// Gives that right back.
     fn end_writing<M: Medium>(tx: &Tx<'_, M>) {
         let me = tx.lane.id as u64 + 1;
-        if tx.pool.of_schemes.rollback.writer.load(Ordering::Relaxed) == me {
-            tx.pool.of_schemes.rollback.writer.store(0, Ordering::Release);
+        if tx.pool.rollback.writer.load(Ordering::Relaxed) == me {
+            tx.pool.rollback.writer.store(0, Ordering::Release);
         }
     }
 }
 
 impl<M: Medium> Tx<'_, M> {
-    fn commit_rollback(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        let pages = self.modified_pages();
-        let parts = self.reserve_journal(&pages)?;
-        self.lock_write_set()?;
-        let number = self.draw_number()?;
-        let seq = self.pool.seq(number);
-        self.gather_pages(&pages);
-
-        if io.plants(Plant::JournalHeaderFirst) {
-            self.write_journal_header(&parts, seq);
-        }
-        self.write_journal(&parts, seq);
-        self.fence_or_fail(Site::JournalPages)?; // ROLLBACK-1
-        if !io.plants(Plant::JournalHeaderFirst) {
-            self.write_journal_header(&parts, seq);
-        }
-        if io.plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
-        }
-        if io.plants(Plant::InstallBeforeFence) {
-            self.install_pages(&pages);
-        }
-        self.fence_or_fail(Site::JournalHeader)?; // ROLLBACK-2
-        if io.plants(Plant::JournalEndedEarly) {
-            let _ = self.end_journal();
-        }
-        self.install_pages(&pages);
-        pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
-        io.fence(Site::JournalData); // ROLLBACK-3
-        if let Err(abort) = self.end_journal() {
-            // The old pages are the payload still.
-            self.lane.buffers.undo.stored = true;
-            return Err(abort);
-        } // ROLLBACK-4
-        self.release_locks(Some(number));
-        self.end_blocks();
-        Ok(Ticket::of(seq))
-    }
-
     /// The pages that the commit will change, in order.
     fn modified_pages(&self) -> Vec<ByteRange> {
         let blocks = self.taken().chain(self.given_back()).map(|b| reserved_word(b).line());
@@ -165,7 +161,7 @@ impl<M: Medium> Tx<'_, M> {
         // Behind the header; what does not fit there goes elsewhere as a whole.
         let behind = Region { at: ring.line(1), lines: ring.lines - 1, ..ring };
         let words = self.lane.buffers.payload.as_words().len();
-        let more = |tx: &mut Self, lines| tx.reserve_journal_region(lines);
+        let more = |tx: &mut Tx<'_, M>, lines| tx.reserve_journal_region(lines);
         if lines_for(words) < behind.lines {
             return self.place_parts(behind, 0, 1, more);
         }
@@ -201,24 +197,13 @@ impl<M: Medium> Tx<'_, M> {
         for part in parts {
             let mut line = part.line;
             if !part.words.is_empty() {
-                let words = &payload[part.words.clone()];
-                line += log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::Pages, seq, words),
-                );
+                let record = Record::new(RecordKind::Pages, seq, &payload[part.words.clone()]);
+                line += log::append(io, site, part.region, line, record);
             }
             if let Some(next) = part.next {
                 let named = [next.at.0, next.lines];
-                log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::Continued, seq, &named),
-                );
+                let record = Record::new(RecordKind::Continued, seq, &named);
+                log::append(io, site, part.region, line, record);
             }
         }
     }
@@ -226,15 +211,9 @@ impl<M: Medium> Tx<'_, M> {
     fn write_journal_header(&self, parts: &[Part], seq: Seq) {
         let records = parts.iter().filter(|part| !part.words.is_empty()).count() as u64;
         let Region { at, lines, .. } = parts[0].region;
-        let site = Site::JournalHeader;
         let header = [records, at.0, lines];
-        log::append(
-            self.io(),
-            site,
-            self.ring(),
-            0,
-            Record::new(RecordKind::Journal, seq, &header),
-        );
+        let record = Record::new(RecordKind::Journal, seq, &header);
+        log::append(self.io(), Site::JournalHeader, self.ring(), 0, record);
     }
 
     /// ROLLBACK-4. Under a blank tag there is no header. Where the medium tears lines, the line is made blank
@@ -255,7 +234,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Stores the new pages in place, whole. No other lane changes anything in them (ROLLBACK-5).
     fn install_pages(&self, pages: &[ByteRange]) {
         let medium = &self.pool.medium;
-        let mut content = vec![0u64; self.pool.of_schemes.rollback.page_bytes as usize / 8];
+        let mut content = vec![0u64; self.pool.rollback.page_bytes as usize / 8];
         for page in pages {
             let content = &mut content[..page.len as usize / 8];
             medium.load(page.at, bytemuck::cast_slice_mut(content));
@@ -281,7 +260,7 @@ impl<M: Medium> Tx<'_, M> {
         if line == ROOT_AT.line() {
             return ByteRange::new(ROOT_AT, LINE_BYTES);
         }
-        let bytes = self.pool.of_schemes.rollback.page_bytes;
+        let bytes = self.pool.rollback.page_bytes;
         ByteRange::new(PoolOffset(line.start().0 / bytes * bytes), bytes)
     }
 }

@@ -6,19 +6,10 @@
 //! records a few at a time (DEFER-1 to DEFER-3 in [`deferred`](crate::writeback)), and the floor passes them
 //! (SWEEP-1 to SWEEP-4).
 
-use outlast_pmem::Medium;
-
-use crate::ack::Ticket;
 use crate::scheme::{Discipline, Facts};
-use crate::transact::Abort;
-use crate::tx::Tx;
 
 pub(crate) struct Swift;
 
 impl Discipline for Swift {
     const FACTS: Facts = Facts { is_stepped: true, covers: true, ..Facts::REDO };
-
-    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_redo()
-    }
 }

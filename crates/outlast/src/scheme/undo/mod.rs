@@ -48,19 +48,27 @@ impl Discipline for Undo {
     };
 
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_undo()
-    }
-
-    fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
-        tx.write_undo_records()
-    }
-
-    fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
-        tx.make_put_back_durable(stored);
+        let number = tx.draw_number()?;
+        // Allocations gathered after the last store, if any.
+        tx.log_gathered()?;
+        tx.store_allocations();
+        if tx.io().plants(Plant::EarlyRelease) {
+            tx.release_locks(Some(number));
+        }
+        if !tx.bear_witness()? {
+            tx.flush_data();
+            if !tx.io().plants(Plant::MarkWithData) {
+                tx.fence_or_fail(Site::UndoData)?;
+            }
+            tx.mark_done()?;
+        }
+        tx.release_locks(Some(number));
+        tx.end_blocks();
+        Ok(Ticket::of(tx.pool.seq(number)))
     }
 }
 
-/// What undo keeps in a pool.
+/// State of undo in a pool.
 #[derive(Default)]
 pub(crate) struct InPool {
     /// Held by the thread that makes up for a lane's mark.
@@ -238,13 +246,8 @@ impl<M: Medium> Tx<'_, M> {
             }
             let seq = next_number(self.lane.log.last_undo, self.pool.generation)?;
             let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-            let lines = log::append(
-                io,
-                Site::UndoRecord,
-                region,
-                line,
-                Record::new(RecordKind::Undo, seq, rest),
-            );
+            let record = Record::new(RecordKind::Undo, seq, rest);
+            let lines = log::append(io, Site::UndoRecord, region, line, record);
             self.lane.log.last_undo = seq;
             self.lane.buffers.undo.at = Some((region, line + lines));
             self.lane.buffers.undo.logged += words;
@@ -343,26 +346,6 @@ impl<M: Medium> Tx<'_, M> {
 
     pub(crate) fn ring(&self) -> Region {
         self.pool.lanes[self.lane.id].ring
-    }
-
-    fn commit_undo(&mut self) -> Result<Ticket, Abort> {
-        let number = self.draw_number()?;
-        // Allocations gathered after the last store, if any.
-        self.log_gathered()?;
-        self.store_allocations();
-        if self.io().plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
-        }
-        if !self.bear_witness()? {
-            self.flush_data();
-            if !self.io().plants(Plant::MarkWithData) {
-                self.fence_or_fail(Site::UndoData)?;
-            }
-            self.mark_done()?;
-        }
-        self.release_locks(Some(number));
-        self.end_blocks();
-        Ok(Ticket::of(self.pool.seq(number)))
     }
 
     /// UNDO-2, but for its fence.

@@ -155,7 +155,7 @@ impl<M: Medium> Pool<M> {
             return;
         }
         // The second thread waits for the fence of the first.
-        let _settling = self.of_schemes.undo.settling.lock(&self.medium);
+        let _settling = self.undo.settling.lock(&self.medium);
         let last = unmarked.load(Ordering::Acquire);
         if last == 0 {
             return;
