@@ -104,7 +104,7 @@ fn small() -> CreateOptions {
 }
 
 fn sound_schemes() -> impl Iterator<Item = Scheme> {
-    SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_literal())
+    SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_published())
 }
 
 fn create(path: &Path, scheme: Scheme) -> (FilePool, PoolOffset) {

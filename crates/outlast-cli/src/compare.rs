@@ -116,6 +116,6 @@ fn schemes(asked: &[String]) -> Result<(Vec<MachineScheme>, Vec<Scheme>), String
             schemes.push(scheme);
         }
     }
-    let sound = SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_literal());
+    let sound = SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_published());
     Ok((schemes, if asked.is_empty() { sound.collect() } else { software }))
 }

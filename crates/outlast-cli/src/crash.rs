@@ -353,7 +353,7 @@ fn is_promised(scheme: Scheme) -> bool {
 fn no_promise(scheme: Scheme) -> Option<String> {
     if is_promised(scheme) {
         None
-    } else if scheme.is_literal() {
+    } else if scheme.is_published() {
         Some(format!("{scheme}: losses as the paper's protocol has them, not a failure"))
     } else {
         Some(format!("{scheme} promises nothing: this is damage, not guilt"))
@@ -464,7 +464,7 @@ fn config_of(scheme: Scheme, name: &str, plant: Option<Plant>) -> ScopeConfig {
     match points::named(name) {
         None => config,
         Some(Point { reading, ack, shows, .. }) => {
-            ScopeConfig { reading, ack, wanted: scheme.is_literal().then_some(shows), ..config }
+            ScopeConfig { reading, ack, wanted: scheme.is_published().then_some(shows), ..config }
         }
     }
 }

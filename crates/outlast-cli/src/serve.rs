@@ -127,16 +127,16 @@ fn check(args: &ServeArgs) -> Result<(), String> {
     }
     let geometry = info.header.geometry;
     match args.scheme {
-        Some(given) if given.is_literal() && !geometry.literal => {
+        Some(given) if given.is_published() && !geometry.literal => {
             Err(named(outlast::PoolError::NotLiteral { given }))
         }
-        Some(given) if !given.is_literal() && geometry.literal => {
+        Some(given) if !given.is_published() && geometry.literal => {
             Err(named(outlast::PoolError::Literal { given }))
         }
         Some(given)
             if geometry.checksums
                 && !matches!(given, Scheme::UndoArchapt | Scheme::RedoArchapt)
-                && !given.is_literal() =>
+                && !given.is_published() =>
         {
             Err(named(outlast::PoolError::KeepsChecksums { given }))
         }

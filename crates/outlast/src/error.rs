@@ -39,7 +39,15 @@ pub enum PoolError {
         /// The scheme asked for.
         given: crate::Scheme,
     },
-    /// A literal variant on a pool that was not created for one.
+    /// Something of a scheme that is compiled with the feature `lab` only.
+    #[error(
+        "{what} of a scheme that needs the feature `lab` of the crate outlast: a baseline, or one as published"
+    )]
+    NeedsLab {
+        /// The part of the pool, with its verb.
+        what: &'static str,
+    },
+    /// A published variant on a pool that was not created for one.
     #[error(
         "{given} needs checksums of its own kind: create the pool under it, or with `outlast pool create --literal`"
     )]
@@ -47,7 +55,7 @@ pub enum PoolError {
         /// The scheme asked for.
         given: crate::Scheme,
     },
-    /// Another scheme on a pool that was created for a literal variant.
+    /// Another scheme on a pool that was created for a published variant.
     #[error(
         "the pool's checksums are those of a literal variant, and {given} keeps others: open it with undo-archapt:literal or redo-archapt:literal"
     )]
@@ -55,7 +63,7 @@ pub enum PoolError {
         /// The scheme asked for.
         given: crate::Scheme,
     },
-    /// What a literal variant believed to be written back was not, and its checksums cannot put it
+    /// What a published variant believed to be written back was not, and its checksums cannot put it
     /// right.
     #[error("{}", uncorrectable(lines, blocks))]
     Uncorrectable {

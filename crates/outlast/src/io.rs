@@ -197,11 +197,12 @@ impl<'a, M: Medium> Io<'a, M> {
         Self { medium }
     }
 
-    /// Whether the medium carries this planted bug. Never on a medium that does not observe; the
+    /// Whether the medium carries this planted bug. Never on a medium that does not observe, nor without the feature `lab`; the
     /// optimiser knows.
     #[inline(always)]
     pub fn plants(self, bug: Plant) -> bool {
-        let is_planted = M::OBSERVED && self.medium.planted() == bug.code();
+        let is_planted =
+            cfg!(feature = "lab") && M::OBSERVED && self.medium.planted() == bug.code();
         if is_planted {
             met();
         }

@@ -15,6 +15,7 @@
 //! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
 //!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
+//! - The feature `lab` adds schemes for comparison, schemes as published, and planted bugs.
 //! - [`collections`] are a hash map, trees, a queue and words, written once over [`Transact`].
 //! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes.
 //!
@@ -111,6 +112,7 @@ pub use outlast_pmem::{
     Domain, GrowError, MapError, MapOptions, Mapped, Medium, MediumFailure, Overlay,
 };
 pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
+#[cfg(feature = "lab")]
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings,

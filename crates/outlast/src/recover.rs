@@ -40,15 +40,17 @@ use crate::checksums::{Commit, Rebuild, Undone};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
+use crate::log::record::LogDamage;
 use crate::log::{Item, Life, LiveRecord, RecordKind, Region};
 use crate::log::{items, place_of_tail, read_lane, read_undo};
 use crate::plant::Plant;
 use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
 };
+use crate::scheme::undo::witness;
+use crate::scheme::{SCHEMES, archapt, under};
 use crate::sealed::seal_at;
 use crate::seq::{GENERATION_LAST, Seq};
-use crate::tx::witness;
 use trial::Trial;
 
 mod trial;
@@ -141,11 +143,9 @@ impl LiveLog {
                     log.lanes.push(Vec::new());
                     continue;
                 }
-                Err(damage) => {
-                    return Err(PoolError::Damaged { at: damage.line, what: damage.why });
-                }
+                Err(damage) => return Err(damage.into()),
             }
-            drop_witnessed(io, geometry, &mut records)?;
+            witness::drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);
         }
         Ok(log)
@@ -165,10 +165,10 @@ impl LiveLog {
     fn decide<M: Medium>(
         &self,
         io: Io<'_, M>,
-        is_literal: bool,
+        geometry: &Geometry,
     ) -> (Vec<&LiveRecord>, Vec<Replay<'_>>) {
-        // Each lane's unfinished transaction, under the number of its section.
-        let mut unfinished: Vec<(u64, Vec<&LiveRecord>)> = Vec::new();
+        // Each lane's unfinished transaction.
+        let mut unfinished: Vec<Vec<&LiveRecord>> = Vec::new();
         let mut redo: Vec<Replay<'_>> = Vec::new();
         for (lane, records) in self.lanes.iter().enumerate() {
             let mut parts: Vec<&LiveRecord> = Vec::new();
@@ -179,7 +179,7 @@ impl LiveLog {
                         undo.push(record);
                     }
                     RecordKind::Redo => {
-                        seal_off(&mut undo);
+                        archapt::seal_off(&mut undo);
                         let payloads = vec![record.payload.as_slice()];
                         redo.push(Replay { seq: record.seq, lane, payloads });
                     }
@@ -191,7 +191,7 @@ impl LiveLog {
                         parts.retain(|part| part.seq == record.seq);
                         let (count, last) = record.payload.split_first().unwrap_or((&0, &[]));
                         if *count == parts.len() as u64 {
-                            seal_off(&mut undo);
+                            archapt::seal_off(&mut undo);
                             let mut all: Vec<_> =
                                 parts.iter().map(|part| part.payload.as_slice()).collect();
                             all.push(last);
@@ -211,10 +211,10 @@ impl LiveLog {
             if !io.plants(Plant::LoggedTwice) {
                 undo.reverse();
             }
-            unfinished.push((section_number(&undo), undo));
+            unfinished.push(undo);
         }
-        if !io.plants(Plant::SectionsLaneByLane) {
-            unfinished.sort_by_key(newest_section);
+        for row in SCHEMES {
+            under!(row.scheme, D => D::order_unfinished(io, geometry, &mut unfinished));
         }
         if !io.plants(Plant::RedoLaneByLane) {
             redo.sort_by_key(Replay::seq);
@@ -222,12 +222,7 @@ impl LiveLog {
         if io.plants(Plant::RedoNewestFirst) {
             redo.reverse();
         }
-        let mut undo: Vec<_> = unfinished.into_iter().flat_map(|(_, records)| records).collect();
-        if is_literal {
-            // Row i. Others may have stored to the same words since.
-            undo.sort_by_key(newest_record);
-        }
-        (undo, redo)
+        (unfinished.concat(), redo)
     }
 
     /// Applies what was read, makes it durable, and empties the log. Returns the new generation.
@@ -236,7 +231,7 @@ impl LiveLog {
         io: Io<'_, M>,
         geometry: &Geometry,
     ) -> Result<(u64, RecoveryReport), PoolError> {
-        let (undo, redo) = self.decide(io, geometry.literal);
+        let (undo, redo) = self.decide(io, geometry);
         // Whatever is found damaged is found before anything is stored.
         let all = undo.iter().map(|record| record.payload.as_slice());
         for payload in all.chain(redo.iter().flat_map(|replay| replay.payloads.iter().copied())) {
@@ -332,16 +327,6 @@ impl Replay<'_> {
     }
 }
 
-// Keys of sorts have names: a sort by a closure would be compiled once for each medium.
-
-fn newest_section(section: &(u64, Vec<&LiveRecord>)) -> std::cmp::Reverse<u64> {
-    std::cmp::Reverse(section.0)
-}
-
-fn newest_record(record: &&LiveRecord) -> std::cmp::Reverse<Seq> {
-    std::cmp::Reverse(record.seq)
-}
-
 /// Puts back and replays. Whether words were stored whose lines are flushed and need a fence; other
 /// lines stored to come into `touched`.
 fn put_in_place<M: Medium>(
@@ -391,50 +376,8 @@ fn prove<M: Medium>(
     Ok(Some(rebuild))
 }
 
-/// Row d': a complete record of new words seals what its lane has logged before. Row i': back to
-/// the end of the transaction before, which a literal variant marks by a record without words.
-fn seal_off(undo: &mut Vec<&LiveRecord>) {
-    let kept = undo.iter().take_while(|record| record.kind == RecordKind::Undo).count();
-    let is_mark =
-        |record: &&LiveRecord| record.kind == RecordKind::Before && record.payload.is_empty();
-    undo.truncate(undo.iter().rposition(is_mark).map_or(kept, |mark| mark + 1));
-}
-
-/// The number under which a section has released its locks; what has released none comes last.
-fn section_number(undo: &[&LiveRecord]) -> u64 {
-    let mut items = undo.iter().flat_map(|record| items(&record.payload));
-    let released = items.find_map(|item| match item {
-        Ok(Item::Released { by, .. }) => Some(by),
-        _ => None,
-    });
-    released.unwrap_or(u64::MAX)
-}
-
-/// Row c': takes the witnesses from behind a lane's undo records, and those records too when
-/// the witnesses prove their transaction committed.
-fn drop_witnessed<M: Medium>(
-    io: Io<'_, M>,
-    geometry: &Geometry,
-    records: &mut Vec<LiveRecord>,
-) -> Result<(), PoolError> {
-    let Some(last) = records.pop_if(|last| last.kind == RecordKind::Witnesses) else {
-        return Ok(());
-    };
-    let len = io.medium.len();
-    let is_changeable = |at: PoolOffset| is_changeable(geometry, len, ByteRange::new(at, 8));
-    match witness::agree(io.medium, &last.payload, is_changeable) {
-        Some(agree) if agree || io.plants(Plant::WitnessesBelieved) => records.clear(),
-        Some(_) => {}
-        None => {
-            let what = "a witness speaks of a place that no transaction changes";
-            return Err(PoolError::Damaged { at: geometry.chunk_at(0), what });
-        }
-    }
-    Ok(())
-}
-
 /// Whether transactions change these bytes: the heap's, or the root word, the only one outside.
-fn is_changeable(geometry: &Geometry, len: u64, range: ByteRange) -> bool {
+pub(crate) fn is_changeable(geometry: &Geometry, len: u64, range: ByteRange) -> bool {
     (range.at.0 >= geometry.heap_at || range.at == ROOT_AT) && range.end().0 <= len
 }
 
@@ -487,6 +430,9 @@ fn check_item<'a, M: Medium>(
     let range = match item {
         Item::Words { at, words } => ByteRange::new(at, words.len() as u64 * 8),
         Item::SetBit { at, .. } | Item::ClearBit { at, .. } => ByteRange::new(at, 8),
+        Item::Acquired { .. } | Item::Released { .. } if !cfg!(feature = "lab") => {
+            return Err(PoolError::NeedsLab { what: LogDamage::OF_LAB });
+        }
         Item::Acquired { .. } | Item::Released { .. } => return Ok((item, NOWHERE)),
         Item::Old { at, words } => ByteRange::new(at, words.len() as u64 * 8),
         Item::Taken { at, words, .. } => ByteRange::new(at, words as u64 * 8),

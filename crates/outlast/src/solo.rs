@@ -188,7 +188,7 @@ impl Drop for BackedOff<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 

@@ -23,8 +23,8 @@ fn guilt(point: &Point, scheme: Scheme, harmless: bool) -> Option<ScopeFailure> 
     let config = ScopeConfig {
         reading: point.reading,
         ack: point.ack,
-        wanted: scheme.is_literal().then_some(point.shows).filter(|_| !harmless),
-        images_max: if scheme.is_literal() { u64::MAX } else { SOUND_IMAGES_MAX },
+        wanted: scheme.is_published().then_some(point.shows).filter(|_| !harmless),
+        images_max: if scheme.is_published() { u64::MAX } else { SOUND_IMAGES_MAX },
         ..ScopeConfig::of(scheme)
     };
     let tally = point.scope.run(&config, |_| ()).unwrap();

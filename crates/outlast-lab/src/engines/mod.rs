@@ -76,7 +76,7 @@ pub fn measure(
     setup: &EnginesSetup,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, EnginesError> {
-    if let Some(scheme) = setup.schemes.iter().find(|s| s.is_literal() || **s == Scheme::None) {
+    if let Some(scheme) = setup.schemes.iter().find(|s| s.is_published() || **s == Scheme::None) {
         return Err(EnginesError::Scheme(*scheme));
     }
     let name = setup.file.file_name().ok_or_else(|| EnginesError::NoFile(setup.file.clone()))?;

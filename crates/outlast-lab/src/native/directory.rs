@@ -99,7 +99,7 @@ impl PoolDirectory {
             cache_bytes = Some(NO_CACHE_BYTES);
         }
         // A quarter of each page, and what blocks do not fill.
-        let has_checksums = checksums || scheme.is_literal();
+        let has_checksums = checksums || scheme.is_published();
         let heap_bytes = if has_checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
         let open = OpenOptions {

@@ -52,7 +52,7 @@ pub fn measure(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, 
             _ => None,
         })
         // The log of commands only grows, and literal variants do not keep their word.
-        .filter(|scheme| !scheme.is_literal() && !matches!(scheme, Scheme::Aof | Scheme::None))
+        .filter(|scheme| !scheme.is_published() && !matches!(scheme, Scheme::Aof | Scheme::None))
         .collect();
     let total = (schemes.len() * POOLS.len() * OPENINGS) as u64;
     let (mut records, mut done) = (Vec::new(), 0);

@@ -119,7 +119,7 @@ impl Contender {
     /// Those that a report measures: all, in the quick scale without the baselines and the
     /// literal variants.
     fn of(size: Size) -> Vec<Self> {
-        let is_extra = |scheme: Scheme| scheme.is_baseline() || scheme.is_literal();
+        let is_extra = |scheme: Scheme| scheme.is_baseline() || scheme.is_published();
         let is_left_out = |contender: &Self| match contender {
             Self::Own(own) => size == Size::Quick && is_extra(own.scheme),
             _ => false,

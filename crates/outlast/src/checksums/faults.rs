@@ -55,7 +55,7 @@ pub struct RepairReport {
 }
 
 /// The remedy for one matrix.
-pub(super) enum Remedy {
+pub(crate) enum Remedy {
     /// Put these contents there.
     Lines(Vec<(LineAddr, Line)>),
     /// Make checksums and spare lines anew.
@@ -163,7 +163,7 @@ impl<M: Medium> RecoveredPool<M> {
         lines
     }
 
-    pub(super) fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
+    pub(crate) fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
         let geometry = self.header().geometry;
         if !geometry.checksums {
             return;
@@ -195,7 +195,7 @@ impl<M: Medium> RecoveredPool<M> {
 }
 
 /// The fault of these lines of a matrix, counted from its first.
-pub(super) fn fault_of(
+pub(crate) fn fault_of(
     matrices: &Matrices,
     content: Content,
     matrix: &MatrixAt,
@@ -219,8 +219,9 @@ fn judge<M: Medium>(
     content: Content,
     matrix: &MatrixAt,
 ) -> Result<(), (Fault, Option<Remedy>)> {
+    #[cfg(feature = "lab")]
     if matrices.are_literal() {
-        return super::believed::judge(medium, matrices, content, matrix);
+        return crate::scheme::published::sums::judge(medium, matrices, content, matrix);
     }
     let fault = |lines: &[usize], correctable, what| {
         fault_of(matrices, content, matrix, lines, correctable, what)

@@ -314,7 +314,7 @@ fn bitmap_words(shape: &ChunkShape, offset: u64) -> Option<u8> {
     Some(word_mask(0, 8 * left.min(8) as usize))
 }
 
-pub(super) fn load_line<M: Medium>(medium: &M, line: LineAddr) -> Line {
+pub(crate) fn load_line<M: Medium>(medium: &M, line: LineAddr) -> Line {
     let mut content = [0; 8];
     medium.load(line.start(), bytemuck::cast_slice_mut(&mut content));
     content
@@ -327,13 +327,13 @@ fn base(line: LineAddr) -> Line {
 }
 
 /// The sum that a checksum holds.
-pub(super) fn load_sum<M: Medium>(medium: &M, line: LineAddr) -> Line {
+pub(crate) fn load_sum<M: Medium>(medium: &M, line: LineAddr) -> Line {
     let (stored, base) = (load_line(medium, line), base(line));
     std::array::from_fn(|word| stored[word].wrapping_sub(base[word]))
 }
 
 /// The checksums of a matrix that hold these sums.
-pub(super) fn checksums_of(matrix: &MatrixAt, sums: &[Line]) -> Vec<Line> {
+pub(crate) fn checksums_of(matrix: &MatrixAt, sums: &[Line]) -> Vec<Line> {
     let with_base = |(line, sum): (LineAddr, &Line)| {
         let base = base(line);
         std::array::from_fn(|word| sum[word].wrapping_add(base[word]))
@@ -342,7 +342,7 @@ pub(super) fn checksums_of(matrix: &MatrixAt, sums: &[Line]) -> Vec<Line> {
 }
 
 /// Stores the lines of `bytes` that are not there already, and shows each.
-pub(super) fn store_changed<M: Medium>(
+pub(crate) fn store_changed<M: Medium>(
     medium: &M,
     first: LineAddr,
     bytes: &[u8],

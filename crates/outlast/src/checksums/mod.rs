@@ -37,17 +37,15 @@
 //! * **SUMS-10** What a live record says stood in a word is what the live record before it, by its number,
 //!   put there. Where it is not, a record between them is missing, and that is damage.
 
-mod believed;
 mod chain;
 mod deltas;
-mod faults;
-mod matrices;
+pub(crate) mod faults;
+pub(crate) mod matrices;
 mod proof;
 mod rebuild;
 mod shapes;
 mod updater;
 
-pub(crate) use believed::Believed;
 pub(crate) use chain::Undone;
 pub(crate) use deltas::{Deltas, Loads};
 pub use faults::{Fault, RepairReport};

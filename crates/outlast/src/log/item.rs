@@ -11,6 +11,7 @@
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::lines::{LineEntry, runs};
+#[cfg(feature = "lab")]
 use crate::lock::Stripe;
 use crate::log::record::words_in;
 
@@ -260,12 +261,14 @@ impl Payload {
     }
 
     /// Notes that a lock was taken, and which section had released it last; 0 for none.
+    #[cfg(feature = "lab")]
     pub fn acquired(&mut self, stripe: Stripe, after: u64) {
         self.run_end = Self::NO_RUN;
         self.extend(&[ACQUIRED << KIND_SHIFT | u64::from(stripe.0), after]);
     }
 
     /// Notes that a lock is released by the section of that number.
+    #[cfg(feature = "lab")]
     pub fn released(&mut self, stripe: Stripe, by: u64) {
         self.run_end = Self::NO_RUN;
         self.extend(&[RELEASED << KIND_SHIFT | u64::from(stripe.0), by]);

@@ -117,6 +117,9 @@ pub(crate) fn read_lane<M: Medium>(
         place.line += lines;
         let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
         match kind {
+            RecordKind::Journal | RecordKind::Onward if !cfg!(feature = "lab") => {
+                return Err(LogDamage { line: here, why: LogDamage::OF_LAB });
+            }
             RecordKind::Wrap => (place, is_around) = (place.next_lap(), true),
             RecordKind::Continued
             | RecordKind::Onward

@@ -3,6 +3,7 @@
 use outlast_pmem::{Medium, crc32c_in_stripes};
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
+use crate::error::PoolError;
 use crate::io::{Io, Site};
 pub(crate) use crate::layout::TAG_AT;
 use crate::log::item::{Payload, SPARE_WORDS};
@@ -315,6 +316,20 @@ pub(crate) const HEADER_UNPROVEN: &str = "the header of a log record does not pr
 pub(crate) struct LogDamage {
     pub line: PoolOffset,
     pub why: &'static str,
+}
+
+impl LogDamage {
+    /// The cause where a live record is that of a baseline, and none is compiled.
+    pub const OF_LAB: &str = "the pool's log is that";
+}
+
+impl From<LogDamage> for PoolError {
+    fn from(LogDamage { line, why }: LogDamage) -> Self {
+        if why == LogDamage::OF_LAB {
+            return Self::NeedsLab { what: why };
+        }
+        Self::Damaged { at: line, what: why }
+    }
 }
 
 /// The header of a record that is known to be complete.

@@ -442,7 +442,7 @@ pub(crate) fn blank<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
 }
 
 /// Whether a word of a ring carries the tag of that lap.
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 pub(crate) fn carries(word: u64, lap: Lap) -> bool {
     (word >> TAG_SHIFT) as u8 == lap.tag()
 }

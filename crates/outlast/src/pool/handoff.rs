@@ -17,7 +17,7 @@
 //! * **HANDOFF-5** A lane that ran alone holds no locks for its batch: the batch is durable, and in place,
 //!   before any other lane's transaction begins (SOLO-2).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlast_pmem::Medium;
 
@@ -26,9 +26,17 @@ use crate::error::PoolError;
 use crate::io::Site;
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
-use crate::spin::wait;
+use crate::spin::{SpinLock, wait};
 use crate::tx::Tx;
-use crate::writeback;
+
+/// State of batches that lanes share.
+#[derive(Default)]
+pub(crate) struct Handoff {
+    /// Some lane has committed asynchronously since the pool was opened.
+    pub has_pending: AtomicBool,
+    /// Held by the thread that makes other lanes' batches durable (HANDOFF-3).
+    leading: SpinLock<()>,
+}
 
 impl<M: Medium> Pool<M> {
     /// Makes durable every transaction of every lane that was committed asynchronously and has
@@ -47,7 +55,7 @@ impl<M: Medium> Pool<M> {
     }
 
     fn make_all_durable(&self) -> Result<(), PoolError> {
-        if !self.has_pending.load(Ordering::Relaxed) {
+        if !self.handoff.has_pending.load(Ordering::Relaxed) {
             return Ok(());
         }
         let batches: Vec<_> = self.lanes.iter().map(|lane| lane.parked.pending()).collect();
@@ -118,7 +126,7 @@ impl<M: Medium> Pool<M> {
 
     /// Another lane was in the way, and may be so with the locks of a batch.
     pub(crate) fn make_way(&self) {
-        if !self.has_pending.load(Ordering::Relaxed) {
+        if !self.handoff.has_pending.load(Ordering::Relaxed) {
             return;
         }
         self.lead(|id| self.lanes[id].parked.pending() != 0);
@@ -148,7 +156,9 @@ impl<M: Medium> Pool<M> {
     /// SOLO-3: whether one lane may run without locks while no other has a transaction. What a batch has
     /// stored, or will, only its locks say.
     pub(crate) fn is_settled(&self) -> bool {
-        if self.has_pending.load(Ordering::SeqCst) && !self.io().plants(Plant::SoloOverPending) {
+        if self.handoff.has_pending.load(Ordering::SeqCst)
+            && !self.io().plants(Plant::SoloOverPending)
+        {
             return false;
         }
         // NUMBER-2.
@@ -165,7 +175,7 @@ impl<M: Medium> Pool<M> {
         let place = self.lanes.len();
         let mut tries = 0;
         let _leading = loop {
-            let leading = self.leading.lock(medium);
+            let leading = self.handoff.leading.lock(medium);
             // HANDOFF-1. No thread leads while it waits at the gate: others may be inside already.
             if self.gate.try_enter(place) {
                 break leading;
@@ -279,9 +289,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         let shared = &pool.lanes[lane.id].shared;
         let flushed = shared.flushed.load(Ordering::Relaxed);
         let is_fenced = flushed <= shared.fenced.load(Ordering::Relaxed);
-        let covered = pool.write_back.is_covered_by_lanes();
+        let covered = pool.facts.covers;
         if covered && lane.deferred.is_unfenced {
-            pool.io().fence(writeback::deferred_site(pool.write_back));
+            pool.io().fence(pool.facts.covers_at());
             lane.deferred.is_unfenced = false;
         } else if !covered && !is_fenced {
             pool.io().fence(Site::RedoData);

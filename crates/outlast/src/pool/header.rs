@@ -20,7 +20,7 @@ use crate::scheme::Scheme;
 use crate::sealed::{seal_at, unseal_at};
 use crate::seq::Seq;
 
-/// The flags of a pool for literal variants.
+/// The flags of a pool for published variants.
 const FLAGS_LITERAL: u64 = FLAG_CHECKSUMS | FLAG_LITERAL;
 
 /// The content of a pool's header.
@@ -87,6 +87,9 @@ impl Header {
         let flags = u64_at(FLAGS_AT);
         if !matches!(flags & !FLAG_FENCE_LOG, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
             return Err(PoolError::Flags { found: flags });
+        }
+        if flags & FLAG_LITERAL != 0 && !cfg!(feature = "lab") {
+            return Err(PoolError::NeedsLab { what: "the pool's checksums are" });
         }
         let geometry = Geometry {
             lanes: u32_at(LANES_AT),
@@ -232,13 +235,13 @@ impl CreateOptions {
         if with.geometry(len).is_ok() { with } else { self }
     }
 
-    /// That of a pool created under a scheme: a literal variant's keeps checksums of its own kind.
+    /// That of a pool created under a scheme: a published variant's keeps checksums of its own kind.
     pub(crate) fn geometry_under(
         &self,
         scheme: Option<Scheme>,
         len: u64,
     ) -> Result<Geometry, PoolError> {
-        let literal = scheme.is_some_and(Scheme::is_literal);
+        let literal = scheme.is_some_and(Scheme::is_published);
         let options = Self { checksums: self.checksums || literal, ..*self };
         Ok(Geometry { literal, ..options.geometry(len)? })
     }

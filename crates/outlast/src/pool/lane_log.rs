@@ -27,6 +27,7 @@ pub(crate) struct LaneLog {
     /// The ring holds records of the form that the pool's scheme writes, or none.
     pub is_laid_out: bool,
     /// Append-only log: where it goes on; `None` at the start of the ring.
+    #[cfg(feature = "lab")]
     pub commands: Option<(Region, u64)>,
 }
 
@@ -41,6 +42,7 @@ impl LaneLog {
             half: 0,
             stale: 0,
             is_laid_out: false,
+            #[cfg(feature = "lab")]
             commands: None,
         }
     }

@@ -19,12 +19,13 @@ use crate::pool::lane_log::LaneLog;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
+use crate::scheme::Role;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::pending::Pending;
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Deferred, Ended, Reach};
+use crate::writeback::{self, Access, Deferred, Reach};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -40,8 +41,9 @@ pub(crate) struct LaneSlot {
     pub shared: CachePadded<LaneShared>,
     /// The changes of commits, for the checksum updater.
     pub deltas: SpinLock<Deltas>,
-    /// Literal variants: its transactions that are over, for the history unit.
-    pub ended: SpinLock<Vec<Ended>>,
+    /// Its transactions that are over, for a published variant's history unit.
+    #[cfg(feature = "lab")]
+    pub ended: SpinLock<Vec<crate::scheme::published::Ended>>,
     state: SpinLock<Option<Box<LaneState>>>,
     /// That of a lane which has a batch and no transaction: see [`handoff`](super::handoff).
     pub parked: Parked<Box<LaneState>>,
@@ -122,6 +124,7 @@ impl LaneSlot {
             is_blanked_first,
             shared: CachePadded::new(LaneShared::new()),
             deltas: SpinLock::default(),
+            #[cfg(feature = "lab")]
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
             parked: Parked::new(),
@@ -191,7 +194,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// the next ones of a lane on which one did not fit behind what was pending: waiting gains nothing
     /// there.
     ///
-    /// Schemes without a redo log, pools with checksums and literal variants commit as `run` does.
+    /// Schemes without a redo log, pools with checksums and published variants commit as `run` does.
     ///
     /// # Errors
     /// As `run`.
@@ -261,7 +264,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     }
 
     /// Returns when the commit with that ticket is physical, its own or another lane's. Under a
-    /// literal variant that is when others have touched so much that its data is believed to be
+    /// published variant that is when others have touched so much that its data is believed to be
     /// written back, and never if no transaction does (ARC-1). Else the lane does the work itself: it sweeps the log, once where nothing else runs. A transaction that
     /// another lane has under way may hold the floor back, and is waited for. Therefore a thread
     /// that has a transaction open on any lane must not wait: it may be waiting for itself.
@@ -288,7 +291,7 @@ impl<'p, M: Medium> Lane<'p, M> {
             if !pool.medium.is_usable() {
                 return Err(pool.refusal());
             }
-            if pool.is_literal {
+            if pool.facts.role == Role::Published {
                 wait(&pool.medium, &mut tries);
                 continue;
             }

@@ -42,7 +42,7 @@ pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
 pub use space::Space;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use outlast_pmem::{GrowError, MapError, Medium, MediumFailure};
@@ -57,18 +57,17 @@ use crate::checksums::Matrices;
 use crate::error::PoolError;
 use crate::gate::Gate;
 use crate::io::{Io, Site};
-use crate::layout::{CHUNKS_AT, FLOOR_AT, LANE_FLOOR, POOL_BYTES_MAX};
+use crate::layout::{CHUNKS_AT, FLOOR_AT, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::plant::Plant;
-use crate::recover::LiveLog;
-use crate::scheme::{Logging, Reading, Scheme, WriteBack};
+use crate::scheme::{Facts, Role, Scheme, under, undo};
 use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::Abort;
-use crate::writeback::{self, History, Reach, Sample, Sweeper};
+use crate::writeback::{self, Reach, Sweeper};
 
 /// Bytes that a pool of some megabytes grows by. Each growth costs a file its syncs.
 const GROWTH_MIN: u64 = 1 << 20;
@@ -78,11 +77,8 @@ pub struct Pool<M: Medium> {
     pub(crate) medium: M,
     header: Header,
     scheme: Scheme,
-    pub(crate) logging: Logging,
-    pub(crate) write_back: WriteBack,
-    /// Logs are dropped on the word of the LRU queue and of checksums.
-    pub(crate) is_literal: bool,
-    pub(crate) reading: Reading,
+    /// The scheme's, on this medium.
+    pub(crate) facts: Facts,
     /// Of this opening; part of every number drawn.
     pub(crate) generation: u64,
     /// A counter that is not above any that will be drawn: see [`numbers`](crate::tx).
@@ -101,20 +97,14 @@ pub struct Pool<M: Medium> {
     pub(crate) matrices: Option<Matrices>,
     /// Held by the thread that moves the floor.
     pub(crate) sweeper: CachePadded<SpinLock<Sweeper>>,
-    /// Rollback: the lane, plus one, whose transaction writes.
-    pub(crate) writer: AtomicU64,
-    /// Rollback: a page.
-    pub(crate) page_bytes: u64,
-    /// Held by the thread that makes up for a lane's mark.
-    settling: SpinLock<()>,
+    pub(crate) undo: undo::InPool,
+    #[cfg(feature = "lab")]
+    pub(crate) rollback: crate::scheme::rollback::InPool,
     /// Where records are streamed: shorter ones than this many lines are flushed.
     pub(crate) stream_from: u64,
-    /// Redo without checksums: commits need not wait to be durable.
+    /// Commits need not wait to be durable: such as may, without checksums.
     pub(crate) commits_later: bool,
-    /// Some lane has committed asynchronously since the pool was opened.
-    pub(crate) has_pending: AtomicBool,
-    /// Held by the thread that makes other lanes' batches durable (HANDOFF-3).
-    leading: SpinLock<()>,
+    pub(crate) handoff: handoff::Handoff,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
     /// Closed while a checkpoint needs the memory for itself.
@@ -124,24 +114,13 @@ pub struct Pool<M: Medium> {
     pub(crate) lanes: Box<[LaneSlot]>,
     /// Threads that wait for one.
     queue: LaneQueue,
-    /// How long they wait.
-    lane_wait: Duration,
-    /// By age, by segment: log lines, or accesses, after which a lane does its share.
-    pub(crate) step_every: u64,
-    /// Log lines, or accesses, after which the history unit takes in what was installed.
-    pub(crate) drain_every: u64,
-    /// Only where data is flushed by age, and not under a literal variant.
-    pub(crate) history: Option<History>,
-    /// The lines that lanes leave hints about, if hints are wanted.
-    pub(crate) sample: Option<Sample>,
-    /// Bytes of the largest new block whose contents are logged, by a redo or a seal.
-    pub(crate) logs_blocks_up_to: u64,
+    pub(crate) plan: writeback::Plan,
     /// The pool grows by itself up to this length.
     grow_limit_bytes: u64,
 }
 
 impl<M: Medium> Pool<M> {
-    /// Makes a zeroed medium a pool and starts it. A literal variant's pool keeps checksums of its
+    /// Makes a zeroed medium a pool and starts it. A published variant's pool keeps checksums of its
     /// own kind, whether `create` asks for any or not.
     pub fn create_on(
         medium: M,
@@ -158,6 +137,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// How this pool's transactions are made durable.
+    #[inline]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
@@ -287,7 +267,7 @@ impl<M: Medium> Pool<M> {
     /// [`PoolError::NoLane`], [`PoolError::Forked`] in a forked child, and [`PoolError::Medium`] when a
     /// write to the file has failed.
     pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
-        self.lane_timeout(self.lane_wait)
+        self.lane_timeout(self.queue.wait_usually)
     }
 
     /// As [`lane`](Self::lane), and waits up to `limit`. On a medium that observes it does not wait.
@@ -353,15 +333,11 @@ impl<M: Medium> Pool<M> {
         if !self.medium.is_usable() {
             return self.medium;
         }
-        if self.logging == Logging::Redo || self.write_back == WriteBack::ByAge {
+        if self.facts.has_floor {
             writeback::sweep(&self, self.lanes.len(), Reach::All);
         }
-        if self.logging == Logging::Commands {
-            let (io, geometry) = (self.io(), &self.header.geometry);
-            // A damaged word stays as it is: opening will say so.
-            if LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry)).is_err() {
-                return self.medium;
-            }
+        if !under!(self.scheme, D => D::close(&self)) {
+            return self.medium;
         }
         // What fails here the log of fences has for the next opening.
         if !self.medium.is_paged() || self.medium.write_in_place().is_ok() {
@@ -388,11 +364,10 @@ impl<M: Medium> Pool<M> {
     /// no record is live; then the log of fences is ended.
     fn say_closed(&self) {
         let io = self.io();
-        let is_swept = self.logging == Logging::Redo || self.write_back == WriteBack::ByAge;
-        let is_live = is_swept && self.floor().counter() <= self.newest();
+        let is_live = self.facts.has_floor && self.floor().counter() <= self.newest();
         // A lane that was forgotten may have a transaction open.
         let is_used = self.lanes.iter().any(|lane| !lane.is_free(&self.medium));
-        if self.is_literal || is_live || is_used {
+        if self.facts.role == Role::Published || is_live || is_used {
             return;
         }
         let Ok(floor) = open::read_floor(&self.medium) else { return };
@@ -418,27 +393,6 @@ impl<M: Medium> Pool<M> {
         open::read_root(&self.medium)
     }
 
-    /// UNDO-6: makes the mark durable that an undo transaction with witnesses has left out, if the
-    /// lane's last one did.
-    pub(crate) fn settle(&self, lane: usize) {
-        let unmarked = &self.lanes[lane].shared.unmarked;
-        if unmarked.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        // The second thread waits for the fence of the first.
-        let _settling = self.settling.lock(&self.medium);
-        let last = unmarked.load(Ordering::Acquire);
-        if last == 0 {
-            return;
-        }
-        let io = self.io();
-        let at = self.header.geometry.lane_at(lane).plus(LANE_FLOOR);
-        self.medium.store_u64(at, seal_at(last, at));
-        io.flush(Site::UndoSettled, at, 8);
-        io.fence(Site::UndoSettled);
-        unmarked.store(0, Ordering::Release);
-    }
-
     /// The floor as raised last: every number below it is of a commit that is physical.
     #[inline]
     pub(crate) fn floor(&self) -> Seq {
@@ -460,9 +414,9 @@ impl<M: Medium> Pool<M> {
     /// is; under `none` too, and it says nothing: no ticket is durable and no wait makes it so.
     #[inline]
     pub fn is_physical(&self, ticket: Ticket) -> bool {
-        matches!(self.write_back, WriteBack::AtCommit | WriteBack::Never)
+        !self.facts.has_floor
             || ticket.seq() < self.floor()
-            || self.is_literal && writeback::is_dropped(self, ticket.seq())
+            || under!(self.scheme, D => D::is_dropped(self, ticket.seq()))
     }
 
     /// Whether a commit of this pool, in this opening or an earlier one, may have that ticket:
@@ -474,17 +428,10 @@ impl<M: Medium> Pool<M> {
     /// Bytes of volatile memory that write-back by age takes for its LRU queue and its table of
     /// objects; 0 for schemes without it.
     pub fn history_bytes(&self) -> u64 {
-        match &self.history {
+        match &self.plan.history {
             Some(history) => history.memory_bytes(&self.medium),
-            None => self.sweeper.lock(&self.medium).literal_bytes(),
+            None => under!(self.scheme, D => D::history_bytes(self)),
         }
-    }
-
-    /// Whether a transaction takes its locks when it commits, and not store by store: it stores to
-    /// its write set till then.
-    #[inline]
-    pub(crate) fn locks_at_commit(&self) -> bool {
-        self.logging.has_write_set() && !self.is_literal
     }
 
     /// How many commits that stored something have begun since the pool was opened.

@@ -1,16 +1,16 @@
 //! From a medium to a running pool: proof, recovery, start.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, PoolOffset};
+use outlast_trace::PoolOffset;
 
 use crate::ack::Ack;
 use crate::alloc::Heap;
 use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
-use crate::checksums::{Believed, Matrices};
+use crate::checksums::Matrices;
 use crate::error::PoolError;
 use crate::gate::Gate;
 use crate::io::Io;
@@ -19,17 +19,17 @@ use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::pool::Findings;
 use crate::pool::fences::{self, Fences};
+use crate::pool::handoff::Handoff;
 use crate::pool::queue::LaneQueue;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
-use crate::scheme::{Logging, Reading, Scheme, WriteBack};
+use crate::scheme::{Facts, Reading, Role, Scheme, under, undo};
 use crate::sealed::unseal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO};
-use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
+use crate::writeback::{Plan, Sweeper};
 
 /// How long a thread waits for a lane by default: many times what the slowest disk takes for a
 /// transaction.
@@ -73,7 +73,7 @@ pub struct OpenOptions {
     pub lane_wait: Duration,
     /// When a commit is acknowledged.
     pub ack: Ack,
-    /// Literal variants: how the paper is read where it leaves a choice.
+    /// Published variants: how the paper is read where it leaves a choice.
     pub reading: Reading,
 }
 
@@ -105,11 +105,7 @@ impl OpenOptions {
 
     /// The scheme for a pool of this geometry.
     pub(crate) fn scheme_for(&self, geometry: &Geometry) -> Scheme {
-        self.scheme.unwrap_or(match (geometry.literal, geometry.checksums) {
-            (true, _) => Scheme::RedoArchaptLiteral,
-            (false, true) => Scheme::RedoArchapt,
-            (false, false) => self.usual_scheme,
-        })
+        self.scheme.unwrap_or_else(|| Scheme::usual(geometry, self.usual_scheme))
     }
 }
 
@@ -204,6 +200,7 @@ impl<M: Medium> UnrecoveredPool<M> {
         self.fences.put_back(io, &self.header)?;
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
+        #[cfg_attr(not(feature = "lab"), expect(unused_mut))]
         let mut pool = RecoveredPool {
             medium: self.medium,
             header: self.header,
@@ -214,6 +211,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             corrected_fence: None,
             read_only: false,
         };
+        #[cfg(feature = "lab")]
         if pool.header.geometry.literal {
             pool.corrected = pool.restore_believed()?;
             pool.report.corrected = pool.corrected.len();
@@ -252,7 +250,7 @@ pub struct RecoveredPool<M> {
     chunks: u64,
     generation: u64,
     report: RecoveryReport,
-    /// Literal variants: the lines that checksums have changed.
+    /// Published variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
     /// A byte of the log of fences that has a flipped bit, where recovery was not run and has not ended that log.
     corrected_fence: Option<PoolOffset>,
@@ -266,7 +264,7 @@ impl<M: Medium> RecoveredPool<M> {
         self.report
     }
 
-    /// Literal variants: the lines that recovery changed because checksums said so.
+    /// Published variants: the lines that recovery changed because checksums said so.
     pub fn corrected_lines(&self) -> &[PoolOffset] {
         &self.corrected
     }
@@ -311,15 +309,14 @@ impl<M: Medium> RecoveredPool<M> {
 
     /// Whether each word of a record in the rings proves itself. That of a redo log does so also where the
     /// medium tears lines.
-    fn streams_log(&self, scheme: Scheme) -> bool {
-        let tears = self.medium.is_paged() && scheme.logging() == Logging::Redo;
-        scheme.streams_log() || tears && !scheme.is_literal()
+    fn streams_log(&self, facts: &Facts) -> bool {
+        facts.covers || self.medium.is_paged() && facts.commits_by_record
     }
 
     /// From how many lines on records are better streamed: tried on a ring that no lane uses yet.
-    fn cheapest_stream(&self, scheme: Scheme) -> u64 {
+    fn cheapest_stream(&self, facts: &Facts) -> u64 {
         let geometry = &self.header.geometry;
-        match self.streams_log(scheme) {
+        match self.streams_log(facts) {
             true => self.medium.stream_from(geometry.ring_at(0).line(), geometry.ring_lines()),
             false => 1,
         }
@@ -340,46 +337,35 @@ impl<M: Medium> RecoveredPool<M> {
         }
         let geometry: Geometry = self.header.geometry;
         let scheme = options.scheme_for(&geometry);
-        let is_literal = scheme.is_literal();
-        if is_literal != geometry.literal {
+        let facts = scheme.facts();
+        let is_published = facts.role == Role::Published;
+        if is_published != geometry.literal {
             let given = scheme;
-            return Err(match is_literal {
+            return Err(match is_published {
                 true => PoolError::NotLiteral { given },
                 false => PoolError::Literal { given },
             });
         }
-        if geometry.checksums && scheme.write_back() != WriteBack::ByAge {
+        if geometry.checksums && !facts.by_age {
             return Err(PoolError::KeepsChecksums { given: scheme });
         }
         let mut heap = Heap::new(geometry, self.chunks);
-        heap.keeps_chunks = scheme.logging() == Logging::Commands;
-        let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
-        let rings = Rings { bytes: u64::from(geometry.lanes) * geometry.lane_bytes, cache_bytes };
-        let is_by_age = scheme.write_back() == WriteBack::ByAge && !is_literal;
-        let has_history = is_by_age && rings.outlive_some();
-        let sample = Sample::one_in_two_to_the(options.sample_bits);
-        let believed = is_literal.then(|| {
-            let rows_once_built = options.reading == Reading::RowsOnceBuilt;
-            Believed::new(geometry, self.believed_contents(), rows_once_built)
-        });
+        heap.keeps_chunks = facts.keeps_chunks;
+        let mut sweeper = Sweeper::new(&geometry);
+        under!(scheme, D => D::open(&self, options, &mut sweeper));
         let io = Io::new(&self.medium);
-        let streams_log = self.streams_log(scheme);
+        let streams_log = self.streams_log(facts);
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(io, &geometry, lane, streams_log))
             .collect::<Result<_, _>>()?;
-        let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(scheme));
-        let logging = scheme.logging();
-        // Sections are made of locks; and literal variants ask others about what they touch.
-        let has_solo = !options.lock_always && !is_literal && logging != Logging::Sections;
-        let has_bias = has_solo && logging == Logging::Redo && geometry.lanes > 1;
+        let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(facts));
+        let has_solo = !options.lock_always && facts.has_solo;
+        let has_bias = has_solo && facts.commits_by_record && geometry.lanes > 1;
         Ok(Pool {
             scheme,
-            logging,
-            write_back: scheme.write_back().on_medium(self.medium.is_paged()),
+            facts: facts.on_medium(self.medium.is_paged()),
             stream_from,
-            commits_later: scheme.commits_later() && !geometry.checksums,
-            is_literal,
-            reading: options.reading,
+            commits_later: facts.commits_by_record && !geometry.checksums,
             generation: self.generation,
             clock: CachePadded::new(AtomicU64::new(0)),
             floor: AtomicU64::new(Seq::new(self.generation, 1).bits()),
@@ -387,39 +373,19 @@ impl<M: Medium> RecoveredPool<M> {
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
             solo: Solo::new(has_solo),
             bias: Bias::new(has_bias, geometry.lanes as usize, self.medium.len()),
-            writer: AtomicU64::new(0),
-            page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
-            settling: SpinLock::default(),
-            leading: SpinLock::default(),
-            has_pending: AtomicBool::new(false),
+            undo: undo::InPool::default(),
+            #[cfg(feature = "lab")]
+            rollback: crate::scheme::rollback::InPool::new(options),
+            handoff: Handoff::default(),
             heap: CachePadded::new(SpinLock::new(heap)),
             matrices: geometry.checksums.then(|| Matrices::new(geometry)),
-            sweeper: CachePadded::new(SpinLock::new(Sweeper::new(options, &geometry, believed))),
+            sweeper: CachePadded::new(SpinLock::new(sweeper)),
             privileged: AtomicU64::new(0),
             gate: Gate::new(geometry.lanes as usize + 1),
             checkpointer: Checkpointer::new(),
             lanes,
-            queue: LaneQueue::default(),
-            lane_wait: options.lane_wait,
-            step_every: match options.step_every.max(1) as u64 {
-                lines if is_literal => lines,
-                lines => lines.min(STEP_LINES_MAX),
-            },
-            drain_every: options.step_every.max(1) as u64,
-            history: has_history.then(|| {
-                let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
-                History::new(cache_bytes, sample, ring_lines)
-            }),
-            sample: (has_history || is_literal).then_some(sample),
-            logs_blocks_up_to: match is_by_age && rings.outlive_all() {
-                true => LOGS_BLOCKS_BY_AGE_UP_TO,
-                // Contents that would make the seal long are flushed soon after all the same.
-                false if is_by_age && logging == Logging::Undo => 0,
-                false if logging == Logging::Redo && self.medium.is_paged() => {
-                    LOGS_PAGED_BLOCKS_UP_TO
-                }
-                false => LOGS_BLOCKS_UP_TO,
-            },
+            queue: LaneQueue::new(options.lane_wait),
+            plan: Plan::new(options, facts, &geometry, self.medium.is_paged()),
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,
             header: self.header,

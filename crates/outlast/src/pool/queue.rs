@@ -2,17 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Sleeping threads, woken one by one as lanes are given back.
-#[derive(Default)]
 pub(crate) struct LaneQueue {
+    /// The wait of a thread that names none.
+    pub wait_usually: Duration,
     waiting: AtomicUsize,
     turn: Mutex<()>,
     given_back: Condvar,
 }
 
 impl LaneQueue {
+    pub fn new(wait_usually: Duration) -> Self {
+        let (waiting, turn, given_back) = Default::default();
+        Self { wait_usually, waiting, turn, given_back }
+    }
+
     /// Asks `take` again whenever a lane was given back, until it has an answer; `None` when there is
     /// none in time.
     pub fn wait_until<R>(

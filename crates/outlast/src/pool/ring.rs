@@ -32,7 +32,7 @@ impl<M: Medium> Pool<M> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 mod tests {
     use super::*;
     use crate::{

@@ -34,6 +34,7 @@ pub(crate) struct LaneShared<W = AtomicU64> {
     pub unmarked: W,
     /// Atlas: the number of the lane's section that has let go of its locks and is not stable yet;
     /// zero when there is none.
+    #[cfg(feature = "lab")]
     pub section: W,
 }
 
@@ -58,6 +59,7 @@ impl<W: Word> LaneShared<W> {
             swept: W::new(0),
             tail: W::new(0),
             unmarked: W::new(0),
+            #[cfg(feature = "lab")]
             section: W::new(0),
         }
     }

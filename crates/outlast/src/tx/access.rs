@@ -8,7 +8,7 @@ use super::words::Window;
 use crate::io::Site;
 use crate::layout::ROOT_AT;
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::scheme::{Role, under};
 use crate::transact::{Abort, BlockKind, RootKind, Transact};
 use crate::writeback::Access;
 
@@ -29,11 +29,11 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.quick_loads.has_word(at) {
+        if buffers.windows.quick_loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
             if buffers.lines.is_empty()
                 || buffers.lines.surely_lacks(at.line())
-                || !self.pool.logging.has_write_set()
+                || !self.pool.facts.has_write_set
             {
                 return Ok(self.pool.medium.load_u64(at));
             }
@@ -45,7 +45,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_untold && buffers.stores.has_word(at) {
+        if buffers.windows.is_untold && buffers.windows.stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.put_word(at, value);
             return Ok(());
@@ -56,7 +56,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::WillWrite));
-        let stores = self.lane.buffers.stores;
+        let stores = self.lane.buffers.windows.stores;
         // Nothing can be stored through a window after a failure.
         if stores == Window::NONE {
             return self.announce(ranges);
@@ -91,8 +91,8 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.pool.medium.mark(Mark::Call(Call::Store));
         let buffers = &self.lane.buffers;
         if let Ok(word) = bytes.try_into()
-            && buffers.is_untold
-            && buffers.stores.has_word(at)
+            && buffers.windows.is_untold
+            && buffers.windows.stores.has_word(at)
         {
             self.put_word(at, u64::from_le_bytes(word));
             return Ok(());
@@ -156,7 +156,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(never)]
     fn announce(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.refuse_after_failure()?;
-        if self.pool.logging.has_write_set() || self.pool.logging == Logging::Volatile {
+        if !self.pool.facts.keeps_announced {
             for range in ranges {
                 if let Err(outside) = self.check_range("announcing", range.at, range.len) {
                     return self.note(Err(outside));
@@ -171,18 +171,14 @@ impl<M: Medium> Tx<'_, M> {
         }
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;
-            match self.pool.logging {
-                Logging::Undo => self.keep_old(range.at, range.len),
-                // Sections log what they store, one store at a time.
-                _ => Ok(()),
-            }
+            self.keep_old(range.at, range.len)
         });
         self.note(result)
     }
 
     /// Fetches the first lines of a range, and their locks.
     #[inline]
-    pub(super) fn fetch(&self, range: ByteRange) {
+    pub(crate) fn fetch(&self, range: ByteRange) {
         self.fetch_as(range, self.lane.buffers.is_alone);
     }
 
@@ -216,7 +212,7 @@ impl<M: Medium> Tx<'_, M> {
         !buffers.is_alone && !self.pool.bias.is_of(line, buffers.bias_of)
     }
 
-    pub(super) fn check_range(
+    pub(crate) fn check_range(
         &self,
         what: &'static str,
         at: PoolOffset,
@@ -232,25 +228,23 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Whether this transaction allocated these bytes and stores to them without a log.
     #[inline]
-    pub(super) fn is_fresh(&self, at: PoolOffset, len: u64) -> bool {
+    pub(crate) fn is_fresh(&self, at: PoolOffset, len: u64) -> bool {
         let fresh = &self.lane.buffers.fresh[self.lane.pending.before().fresh..];
         // Stores go to the newest block most of the time.
         fresh.iter().rev().any(|block| block.at <= at && at.0 + len <= block.end().0)
     }
 
     #[inline]
-    pub(super) fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.pool.is_literal {
-            self.touch_pending(ByteRange::new(at, out.len() as u64));
-        }
+    pub(crate) fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.touch(ByteRange::new(at, out.len() as u64));
         self.note_access(at, out.len() as u64);
         self.load_found(at, out)
     }
 
     /// Loads what has been told of.
     #[inline]
-    pub(super) fn load_found(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone && !self.pool.logging.has_write_set() {
+    pub(crate) fn load_found(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone && !self.pool.facts.has_write_set {
             // Everything is in place.
             self.pool.medium.load(at, out);
             return Ok(());
@@ -259,7 +253,7 @@ impl<M: Medium> Tx<'_, M> {
             self.pool.medium.load(at, out);
             return Ok(());
         }
-        if self.pool.logging.has_write_set() && !self.lane.buffers.lines.is_empty() {
+        if self.pool.facts.has_write_set && !self.lane.buffers.lines.is_empty() {
             return self.load_over_write_set(at, out);
         }
         self.read_range(at, out)
@@ -267,8 +261,8 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Leaves a hint for the history unit, if there is one.
     #[inline]
-    pub(super) fn note_access(&mut self, at: PoolOffset, len: u64) {
-        if let Some(sample) = self.pool.sample
+    pub(crate) fn note_access(&mut self, at: PoolOffset, len: u64) {
+        if let Some(sample) = self.pool.plan.sample
             && sample.has(at)
         {
             let lines = (at.in_line() as u64 + len).div_ceil(LINE_BYTES);
@@ -276,7 +270,7 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    pub(super) fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+    pub(crate) fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -295,26 +289,41 @@ impl<M: Medium> Tx<'_, M> {
                 let entry = buffers.lines.entry_mut(index);
                 entry.stored = true;
                 if !std::mem::replace(&mut entry.fresh, true) {
-                    buffers.fresh_lines.push(index as u32);
+                    buffers.undo.fresh_lines.push(index as u32);
                 }
             }
             return Ok(());
         }
-        match self.pool.logging {
-            Logging::Volatile | Logging::Undo | Logging::Sections => self.store_in_place(at, bytes),
-            Logging::Redo | Logging::Pages | Logging::Commands => {
-                self.store_to_write_set(at, bytes)
-            }
+        match self.pool.facts.has_write_set {
+            true => self.store_to_write_set(at, bytes),
+            false => self.store_in_place(at, bytes),
+        }
+    }
+
+    /// Before the first store, allocation or free of a transaction that needs a right to write.
+    #[inline]
+    pub(crate) fn begin_writing(&self) -> Result<(), Abort> {
+        match self.pool.facts.has_one_writer {
+            true => under!(self.pool.scheme(), D => D::begin_writing(self)),
+            false => Ok(()),
+        }
+    }
+
+    /// Before the transaction sees or changes these bytes.
+    #[inline]
+    pub(crate) fn touch(&self, bytes: ByteRange) {
+        if self.pool.facts.role == Role::Published {
+            under!(self.pool.scheme(), D => D::touch(self.pool, bytes));
         }
     }
 
     /// Remembers a failure, so that a closure that swallows it cannot commit.
     #[inline]
-    pub(super) fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
+    pub(crate) fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
         if let Err(abort) = &result {
             let buffers = &mut self.lane.buffers;
             buffers.failure.get_or_insert_with(|| abort.clone());
-            (buffers.stores, buffers.windows_of) = (Window::NONE, 0);
+            (buffers.windows.stores, buffers.windows.of) = (Window::NONE, 0);
         }
         result
     }
@@ -323,26 +332,27 @@ impl<M: Medium> Tx<'_, M> {
     /// takes none. What is loaded or kept without a call does not ask: nothing of the pool changes
     /// before the commit, which does.
     #[inline]
-    pub(super) fn refuse_unusable(&self) -> Result<(), Abort> {
+    pub(crate) fn refuse_unusable(&self) -> Result<(), Abort> {
         if self.pool.medium.is_usable() { Ok(()) } else { Err(self.pool.refusal()) }
     }
 
     /// The fence of a commit point, or of a record before something is stored over what it keeps.
     #[inline(always)]
-    pub(super) fn fence_or_fail(&self, site: Site) -> Result<(), Abort> {
+    pub(crate) fn fence_or_fail(&self, site: Site) -> Result<(), Abort> {
         if self.io().try_fence(site) { Ok(()) } else { Err(self.pool.refusal()) }
     }
 
     /// The transaction has not begun: every operation fails.
     pub(crate) fn refuse_all(&mut self, abort: Abort) {
         let _ = self.note(Err::<(), _>(abort));
-        (self.lane.buffers.loads, self.lane.buffers.quick_loads) = (Window::NONE, Window::NONE);
+        (self.lane.buffers.windows.loads, self.lane.buffers.windows.quick_loads) =
+            (Window::NONE, Window::NONE);
     }
 
     /// After a failure nothing more is changed: an operation that failed half-way has locked
     /// and kept some of its lines and not others.
     #[inline]
-    pub(super) fn refuse_after_failure(&self) -> Result<(), Abort> {
+    pub(crate) fn refuse_after_failure(&self) -> Result<(), Abort> {
         self.refuse_unusable()?;
         match &self.lane.buffers.failure {
             None => Ok(()),

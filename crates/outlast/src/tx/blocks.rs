@@ -14,21 +14,10 @@ use crate::checksums::Deltas;
 use crate::io::{Io, Site};
 use crate::layout::Geometry;
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::scheme::{NewBlocks, under};
 use crate::transact::{Abort, BlockKind};
 use crate::tx::Tx;
 use crate::writeback::{self, Reach};
-
-/// New blocks up to this size are logged by redo like other stores; larger ones are stored in
-/// place at once and flushed before the record, which costs a fence and saves the copy.
-pub(crate) const LOGS_BLOCKS_UP_TO: u64 = 256;
-
-/// The same under redo where a fence waits for a device: that takes longer than the copy of some pages.
-pub(crate) const LOGS_PAGED_BLOCKS_UP_TO: u64 = 16 << 10;
-
-/// The same where data stays in the log until the cache has written it back by itself: what is
-/// flushed for the commit, the cache has not.
-pub(crate) const LOGS_BLOCKS_BY_AGE_UP_TO: u64 = 2048;
 
 impl<'p, M: Medium> Tx<'p, M> {
     /// The bytes and the kind of the allocated block that starts at `at`, as
@@ -91,7 +80,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         block_bytes_for(bytes, &self.pool.header().geometry)
     }
 
-    pub(super) fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
+    pub(crate) fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
         match error {
             HeapError::Full => Abort::OutOfSpace { bytes: 0 },
             HeapError::Damaged { at, why } => Abort::damaged(format!("at {at}: {why}")),
@@ -101,7 +90,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Reserves something of the heap; when it is full, first what quarantine holds is freed,
     /// then the pool grows if it may.
-    pub(super) fn reserve<R>(
+    pub(crate) fn reserve<R>(
         &mut self,
         bytes: u64,
         mut from: impl FnMut(&mut Heap, &mut LaneHeap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
@@ -110,7 +99,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let id = self.lane.id;
         let settle = || pool.settle(id);
         // Sweeping shortens no append-only log.
-        let mut swept = pool.logging == Logging::Commands;
+        let mut swept = pool.facts.keeps_chunks;
         loop {
             let mut heap = pool.heap.lock(&pool.medium);
             let of_lane = &mut self.lane.heap;
@@ -134,7 +123,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    pub(super) fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+    pub(crate) fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
         let geometry = self.pool.header().geometry;
         if bytes > geometry.block_bytes_max() {
             return Err(block_too_large(&geometry, bytes));
@@ -168,45 +157,43 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// The transaction has taken a block. Returns where it is.
     fn took(&mut self, block: Block) -> PoolOffset {
         let whole = ByteRange::new(block.at, block.bytes);
-        if self.pool.is_literal {
-            writeback::forget_sums(self.pool, whole);
-        }
+        under!(self.pool.scheme(), D => D::took(self.pool, whole));
         self.lane.buffers.allocated.push(block);
-        match self.pool.logging {
-            Logging::Redo if self.logs_contents(block) => {}
-            Logging::Pages | Logging::Commands => {}
+        match self.pool.facts.new_blocks {
+            NewBlocks::BySize if self.logs_contents(block) => {}
+            NewBlocks::InWriteSet => {}
             _ => self.lane.buffers.add_fresh(whole),
         }
         if self.io().plants(Plant::AllocationEager) {
             self.store_allocation(block, true);
             self.io().flush_line(Site::UndoData, reserved_word(block).line());
             self.io().fence(Site::UndoData);
-        } else if self.logs_old_bits() {
+        } else if self.pool.facts.logs_old_bits {
             self.note_old_allocation(block, false);
         }
         block.at
     }
 
     /// Whether the record of a redo, or a seal, takes along what is stored to a new block.
-    pub(super) fn logs_contents(&self, block: Block) -> bool {
-        block.bytes <= self.pool.logs_blocks_up_to && matches!(block.reserved, Reserved::Bit { .. })
+    pub(crate) fn logs_contents(&self, block: Block) -> bool {
+        block.bytes <= self.pool.plan.logs_blocks_up_to
+            && matches!(block.reserved, Reserved::Bit { .. })
     }
 
     /// Whether there are new blocks whose contents the seal leaves out.
-    pub(super) fn has_unsealed_blocks(&self) -> bool {
-        self.pool.is_literal
-            || self.lane.buffers.allocated.iter().any(|block| !self.logs_contents(*block))
+    pub(crate) fn has_unsealed_blocks(&self) -> bool {
+        self.lane.buffers.allocated.iter().any(|block| !self.logs_contents(*block))
     }
 
     /// Finds the new blocks whose contents the seal takes along. Whether there are any.
-    pub(super) fn find_sealed_blocks(&mut self) -> bool {
+    pub(crate) fn find_sealed_blocks(&mut self) -> bool {
         let mut blocks = std::mem::take(&mut self.lane.buffers.sealed.blocks);
         blocks.replace(self.taken().filter(|block| self.logs_contents(*block)));
         self.lane.buffers.sealed.blocks = blocks;
         !self.lane.buffers.sealed.blocks.is_empty()
     }
 
-    pub(super) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
+    pub(crate) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
         let bad = |why| Abort::bad_address("freeing", at, why);
         self.begin_writing()?;
         let buffers = &mut self.lane.buffers;
@@ -241,32 +228,27 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.heap.lock(&self.pool.medium).release(block);
         }
         self.lane.buffers.add_freed(block);
-        if self.logs_old_bits() {
+        if self.pool.facts.logs_old_bits {
             self.note_old_allocation(block, true);
         }
         Ok(())
     }
 
-    /// Whether old bits of blocks go with the old words. A seal has new ones instead.
-    fn logs_old_bits(&self) -> bool {
-        !self.pool.logging.has_write_set() && (!self.is_sealed() || self.pool.is_literal)
-    }
-
     /// Blocks that this transaction really takes: allocated and not freed again.
-    pub(super) fn taken(&self) -> impl Iterator<Item = Block> + '_ {
+    pub(crate) fn taken(&self) -> impl Iterator<Item = Block> + '_ {
         let buffers = &self.lane.buffers;
         buffers.allocated.iter().filter(|b| !buffers.freed.contains(b)).copied()
     }
 
     /// Blocks that this transaction really gives back: freed and not its own.
-    pub(super) fn given_back(&self) -> impl Iterator<Item = Block> + '_ {
+    pub(crate) fn given_back(&self) -> impl Iterator<Item = Block> + '_ {
         let buffers = &self.lane.buffers;
         buffers.freed.iter().filter(|b| !buffers.allocated.contains(b)).copied()
     }
 
     /// Stores a block's durable word: allocated or not. Other transactions own other bits of the
     /// word: its line must be locked, or the heap, or the lane alone.
-    pub(super) fn store_allocation(&self, block: Block, allocated: bool) {
+    pub(crate) fn store_allocation(&self, block: Block, allocated: bool) {
         let medium = &self.pool.medium;
         match block.reserved {
             Reserved::Bit { word, bit, .. } => {
@@ -294,7 +276,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Stores the durable words of all blocks taken and given back.
     #[inline]
-    pub(super) fn store_allocations(&self) {
+    pub(crate) fn store_allocations(&self) {
         if !self.lane.buffers.allocated.is_empty() || !self.lane.buffers.freed.is_empty() {
             self.store_all_allocations();
         }
@@ -309,13 +291,13 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Keeps others from the words of blocks. A lane that is alone, or has locked their lines, needs
     /// no lock for that, which behind the commit's fence would wait for it.
     fn lock_bits(&self) -> Option<MutexGuard<'p, Heap>> {
-        let needs_none = self.lane.buffers.is_alone || self.pool.locks_at_commit();
+        let needs_none = self.lane.buffers.is_alone || self.pool.facts.locks_at_commit;
         (!needs_none).then(|| self.pool.heap.lock(&self.pool.medium))
     }
 
     /// As [`store_allocations`](Self::store_allocations), and notes what that changes in the
     /// checksums.
-    pub(super) fn store_summed_allocations(&mut self, deltas: &mut Deltas) {
+    pub(crate) fn store_summed_allocations(&mut self, deltas: &mut Deltas) {
         if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
             return;
         }
@@ -332,7 +314,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Starts the write-back of those words.
-    pub(super) fn flush_allocations(&self, site: Site) {
+    pub(crate) fn flush_allocations(&self, site: Site) {
         if self.io().plants(Plant::AllocationNotLogged) {
             return;
         }
@@ -342,7 +324,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Nothing of this transaction happened: reservations end.
-    pub(super) fn drop_reservations(&mut self) {
+    pub(crate) fn drop_reservations(&mut self) {
         self.leave_fresh();
         let from = self.lane.pending.before().allocated;
         let buffers = &mut self.lane.buffers;
@@ -356,7 +338,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 }
 
 /// The durable word that says whether the block is allocated.
-pub(super) fn reserved_word(block: Block) -> PoolOffset {
+pub(crate) fn reserved_word(block: Block) -> PoolOffset {
     match block.reserved {
         Reserved::Bit { word, .. } | Reserved::Run { word, .. } => word,
     }

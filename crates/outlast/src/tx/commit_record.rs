@@ -13,20 +13,43 @@ use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
 use crate::transact::Abort;
-use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
+use crate::tx::placed::Placed;
+use crate::tx::{Buffers, Tx};
 use crate::writeback::reserve_lines;
 
 /// Lines behind the head that are fetched after a commit, ready for the next one.
 const LINES_AHEAD: u64 = 4;
 
 /// Most words in one item; longer runs are split so that every region has room for some.
-pub(super) const ITEM_WORDS_MAX: usize = 384;
+pub(crate) const ITEM_WORDS_MAX: usize = 384;
 
 impl<M: Medium> Tx<'_, M> {
+    /// The record: every word that the write set holds, then the bits of blocks.
+    #[inline(always)]
+    pub(crate) fn gather_new(&mut self) {
+        let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
+        payload.append_lines(lines.entries(), contents, ITEM_WORDS_MAX);
+        if self.keeps_sums() {
+            self.gather_old();
+        }
+        self.gather_allocations();
+    }
+
+    /// Room for what stands in place, of all words but those of new blocks.
+    fn gather_old(&mut self) {
+        let new = Placed::of(self.lane.buffers.allocated.iter().copied());
+        let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
+        let olds = lines.entries().iter().map(|entry| {
+            let mask = entry.words & !new.words_in(entry.line);
+            (entry.line, mask)
+        });
+        payload.append_old_lines(olds, contents);
+    }
+
     /// Gathers what becomes of blocks, taken and given back.
     #[inline]
-    pub(super) fn gather_allocations(&mut self) {
+    pub(crate) fn gather_allocations(&mut self) {
         if !self.lane.buffers.allocated.is_empty() || !self.lane.buffers.freed.is_empty() {
             self.gather_all_allocations();
         }
@@ -72,7 +95,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Room for the record: in the ring if it takes at most `lines_max` lines, else in regions of the
     /// heap that records in the ring name.
     #[inline(always)]
-    pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+    pub(crate) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
         let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
         let space = if words <= PAYLOAD_WORDS_MAX && lines <= most {
@@ -109,7 +132,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Stores and flushes the record, or streams it; returns the position behind it. Its fence is the
     /// caller's.
     #[inline(always)]
-    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
+    pub(crate) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
         let (io, site) = (self.io(), Site::RedoRecord);
         let RecordSpace { lines, parts } = reserved;
         let slot = &self.pool.lanes[self.lane.id];
@@ -135,21 +158,16 @@ impl<M: Medium> Tx<'_, M> {
         for (i, (region, count)) in parts.iter().enumerate() {
             let (part, tail) = rest.split_at(*count);
             rest = tail;
-            let site = Site::RedoRecord;
-            if parts.len() == 1 {
-                log::append(io, site, *region, 0, Record::new(RecordKind::Redo, seq, part));
-            } else if tail.is_empty() {
-                let counted: Vec<u64> = [i as u64].iter().chain(part).copied().collect();
-                log::append(
-                    io,
-                    site,
-                    *region,
-                    0,
-                    Record::new(RecordKind::RedoFinal, seq, &counted),
-                );
-            } else {
-                log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
-            }
+            let counted: Vec<u64>;
+            let (kind, words) = match tail.is_empty() {
+                true if parts.len() == 1 => (RecordKind::Redo, part),
+                true => {
+                    counted = [&[i as u64], part].concat();
+                    (RecordKind::RedoFinal, &counted[..])
+                }
+                false => (RecordKind::RedoPart, part),
+            };
+            log::append(io, Site::RedoRecord, *region, 0, Record::new(kind, seq, words));
         }
         let first = self.lane.log.place();
         for (place, (region, _)) in (0..).map(|line| first.further(line)).zip(parts) {
@@ -160,7 +178,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// REDO-5: blocks given back are free when the floor has passed the commit, which has its number.
     #[inline(always)]
-    pub(super) fn end_blocks_after(&mut self, seq: Seq) {
+    pub(crate) fn end_blocks_after(&mut self, seq: Seq) {
         let buffers = &self.lane.buffers;
         if !buffers.freed.is_empty() || !buffers.regions.is_empty() {
             self.quarantine_blocks(seq);
@@ -170,8 +188,8 @@ impl<M: Medium> Tx<'_, M> {
     /// Where lanes flush later what their records store: tells the lane what the one that ends at
     /// position `head` puts in place.
     #[inline(always)]
-    pub(super) fn note_to_cover(&mut self, head: u64, is_in_place: impl Fn(&LineEntry) -> bool) {
-        if !self.pool.write_back.is_covered_by_lanes() || self.pool.is_literal {
+    pub(crate) fn note_to_cover(&mut self, head: u64, is_in_place: impl Fn(&LineEntry) -> bool) {
+        if !self.pool.facts.covers {
             return;
         }
         let LaneState { buffers, deferred, .. } = &mut *self.lane;
@@ -197,7 +215,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         let buffers = &mut self.lane.buffers;
         if io.plants(Plant::PendingLostWithFree)
-            && let Some(history) = &self.pool.history
+            && let Some(history) = &self.pool.plan.history
         {
             let blocks = buffers.freed.iter().map(|block| ByteRange::new(block.at, block.bytes));
             let lines = blocks.flat_map(ByteRange::lines);
@@ -227,7 +245,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Fetches what comes behind the lane's last record in the ring, unless all records go past the
     /// caches.
     #[inline]
-    pub(super) fn fetch_ahead(&self) {
+    pub(crate) fn fetch_ahead(&self) {
         let Place { region: ring, line, lap } = self.lane.log.place();
         if lap.is_some() && self.pool.stream_from <= 1 {
             return;

@@ -15,18 +15,18 @@ use crate::tx::placed::Placed;
 use crate::tx::{Buffers, Tx};
 
 /// The lane's gathered differences, while a commit adds to them.
-pub(super) type OpenDeltas<'p> = MutexGuard<'p, Deltas>;
+pub(crate) type OpenDeltas<'p> = MutexGuard<'p, Deltas>;
 
 impl<'p, M: Medium> Tx<'p, M> {
-    /// Whether the pool has checksums of everything.
+    /// Whether the pool has checksums of everything. Those of a published variant are of another kind.
     #[inline]
-    pub(super) fn keeps_sums(&self) -> bool {
-        self.pool.matrices.is_some() && !self.pool.is_literal
+    pub(crate) fn keeps_sums(&self) -> bool {
+        self.pool.matrices.is_some() && self.pool.facts.covers
     }
 
     /// SUMS-5: checksums of new blocks that take whole chunks. `true` when there is something to be
     /// fenced.
-    pub(super) fn make_runs(&self) -> bool {
+    pub(crate) fn make_runs(&self) -> bool {
         let Some(matrices) = &self.pool.matrices else { return false };
         let mut made = false;
         for block in self.taken() {
@@ -41,7 +41,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Where the lane writes down what the commit of that number changes in the sums; begins with
     /// the contents of blocks that it takes. The updater waits until it is all there. Taken
     /// right behind the commit's fence, when no store is left that a lock would wait for.
-    pub(super) fn begin_deltas(&self, number: u64) -> OpenDeltas<'p> {
+    pub(crate) fn begin_deltas(&self, number: u64) -> OpenDeltas<'p> {
         let medium = &self.pool.medium;
         let Buffers { allocated, freed, .. } = &self.lane.buffers;
         let mut deltas = self.pool.lanes[self.lane.id].deltas.lock(medium);
@@ -55,7 +55,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Redo, before the stores in place: what stands there, and what will. Nothing else changes
     /// these lines.
-    pub(super) fn note_installed(&self, deltas: &mut Deltas) {
+    pub(crate) fn note_installed(&self, deltas: &mut Deltas) {
         let Buffers { lines, contents, allocated, freed, .. } = &self.lane.buffers;
         // Taken and given back in this transaction.
         let both = if freed.is_empty() { &[][..] } else { allocated };
@@ -71,7 +71,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Undo: what stood there, and what the transaction has stored.
-    pub(super) fn note_stored(&self, deltas: &mut Deltas) {
+    pub(crate) fn note_stored(&self, deltas: &mut Deltas) {
         let Buffers { lines, contents, .. } = &self.lane.buffers;
         let changes = lines.entries().iter().map(|entry| (entry.line, entry.written));
         let load = |line: LineAddr, new: &mut Line| {
@@ -91,7 +91,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Everything is in place, bits too: what blocks held that are given back. The commit is not
     /// installed yet for others, so a lane that finds it installed finds this.
-    pub(super) fn note_given_back(&mut self, deltas: &mut Deltas) {
+    pub(crate) fn note_given_back(&mut self, deltas: &mut Deltas) {
         let medium = &self.pool.medium;
         let Buffers { allocated, freed, .. } = &self.lane.buffers;
         let given_back = freed.iter().filter(|block| !allocated.contains(block));
@@ -104,7 +104,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Undo: keeps the old words of a line for the checksums.
-    pub(super) fn keep_for_sums(&mut self, index: usize, missing: u8) {
+    pub(crate) fn keep_for_sums(&mut self, index: usize, missing: u8) {
         self.lane.buffers.add_contents(index);
         let line = self.lane.buffers.lines.entries()[index].line;
         for (first, words) in runs(missing) {
@@ -117,12 +117,12 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// SUMS-4: what an aborted transaction has stored to new blocks becomes durable, so that what
     /// free space holds is never in doubt.
-    pub(super) fn leave_fresh(&mut self) {
-        if !self.keeps_sums() || self.lane.buffers.fresh_lines.is_empty() {
+    pub(crate) fn leave_fresh(&mut self) {
+        if !self.keeps_sums() || self.lane.buffers.undo.fresh_lines.is_empty() {
             return;
         }
         let io = self.io();
-        for index in self.lane.buffers.fresh_lines.drain(..) {
+        for index in self.lane.buffers.undo.fresh_lines.drain(..) {
             let line = self.lane.buffers.lines.entries()[index as usize].line;
             io.flush_line(Site::FreshAborted, line);
         }

@@ -10,29 +10,31 @@ use super::{Buffers, Tx};
 use crate::bias::{Bias, Holder};
 use crate::lock::{LockWord, Stripe};
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::scheme::under;
 use crate::spin::wait_longer;
 use crate::transact::Abort;
 
 /// How often a taken lock is looked at before its taker counts as in the way.
-pub(super) const LOCK_PATIENCE: u32 = 7;
+pub(crate) const LOCK_PATIENCE: u32 = 7;
 
 impl<M: Medium> Tx<'_, M> {
-    pub(super) fn own(&self) -> LockWord {
+    pub(crate) fn own(&self) -> LockWord {
         LockWord::taken_by(self.lane.id)
     }
 
     /// Lets go of the locks; `version` is the commit that their lines now show, `None` when
     /// nothing was stored to them.
     #[inline]
-    pub(super) fn release_locks(&mut self, version: Option<u64>) {
+    pub(crate) fn release_locks(&mut self, version: Option<u64>) {
         if !self.lane.buffers.locked.is_empty() {
             self.release_held_locks(version);
         }
-        self.end_writing();
+        if self.pool.facts.has_one_writer {
+            under!(self.pool.scheme(), D => D::end_writing(self));
+        }
     }
 
-    pub(super) fn release_held_locks(&mut self, version: Option<u64>) {
+    pub(crate) fn release_held_locks(&mut self, version: Option<u64>) {
         // Nothing of the batch becomes visible with a transaction that has stored nothing.
         let from = if version.is_some() { 0 } else { self.lane.pending.before().locked };
         let locked = &mut self.lane.buffers.locked;
@@ -47,7 +49,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Whether every line read still has the version that was read. Own locks count by what
     /// they covered.
-    pub(super) fn validate_reads(&self) -> Result<(), Abort> {
+    pub(crate) fn validate_reads(&self) -> Result<(), Abort> {
         if self.io().plants(Plant::ReadsNotValidated) {
             return Ok(());
         }
@@ -80,7 +82,7 @@ impl<M: Medium> Tx<'_, M> {
     /// BIAS-1: whether the lane has the line to itself, so that it needs no lock. A free page becomes
     /// the lane's; what is another's is taken from that one, for which the transaction starts over.
     #[inline]
-    pub(super) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
+    pub(crate) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
         match self.pool.bias.holder(self.pool.bias.page(line)) {
             Holder::Lane(id) if id == self.lane.buffers.bias_of => Ok(true),
             Holder::Shared { since } if since <= self.lane.buffers.view => Ok(false),
@@ -133,7 +135,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Takes the lock of a line for writing, if this transaction does not have it. What is read
     /// under it is read together with all else.
     #[inline]
-    pub(super) fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
+    pub(crate) fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
         if self.lane.buffers.is_alone || self.has_to_itself(line)? {
             return Ok(());
         }
@@ -147,8 +149,8 @@ impl<M: Medium> Tx<'_, M> {
     /// and of the words that say which blocks are taken (NUMBER-3). A locked instruction waits for the stores before it; here the commit before has long ended.
     /// It is a full fence behind what was stored before.
     #[inline(always)]
-    pub(super) fn lock_write_set(&mut self) -> Result<(), Abort> {
-        match self.lane.buffers.is_alone || !self.pool.locks_at_commit() {
+    pub(crate) fn lock_write_set(&mut self) -> Result<(), Abort> {
+        match self.lane.buffers.is_alone || !self.pool.facts.locks_at_commit {
             true => Ok(()),
             false => self.lock_all_written(),
         }
@@ -205,8 +207,8 @@ impl<M: Medium> Tx<'_, M> {
             if word.is_free() && self.pool.locks.try_take(stripe, word, self.lane.id) {
                 self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
                 self.lane.buffers.locked.push((stripe, word));
-                if self.pool.logging == Logging::Sections {
-                    self.lane.buffers.payload.acquired(stripe, word.version());
+                if self.pool.facts.logs_locks {
+                    under!(self.pool.scheme(), D => D::locked(self, stripe, word));
                 }
                 return Ok(Some(word));
             }
@@ -241,13 +243,13 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Loads an aligned word of the heap beside others.
-    pub(super) fn load_shared_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+    pub(crate) fn load_shared_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let mut bytes = [0; 8];
         if !self.lane.buffers.fresh.is_empty() {
             let result = self.load_found(at, &mut bytes);
             return self.note(result).map(|()| u64::from_le_bytes(bytes));
         }
-        if self.pool.logging.has_write_set()
+        if self.pool.facts.has_write_set
             && !self.lane.buffers.lines.surely_lacks(at.line())
             && let Some(kept) = self.kept_word(at)
         {
@@ -276,7 +278,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Copies a piece of one line as some committed transaction left it, together with all
     /// other lines read.
     #[inline]
-    pub(super) fn read_committed(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+    pub(crate) fn read_committed(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         if self.lane.buffers.is_alone || self.has_to_itself(at.line())? {
             self.pool.medium.load(at, out);
             return Ok(());
@@ -314,7 +316,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Reads any range as committed transactions left it.
     #[inline]
-    pub(super) fn read_range(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+    pub(crate) fn read_range(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         if self.lane.buffers.is_alone || self.has_all_to_itself(at, out.len()) {
             self.pool.medium.load(at, out);
             return Ok(());

@@ -2,30 +2,19 @@
 //!
 //! Its beginning, its end and what it remembers between are here; what a closure asks of it is in
 //! [`access`], with the short way to single words in [`words`], and what keeps transactions apart
-//! in [`isolation`] and [`numbers`]. How stores are logged and made durable is in [`undo`] (also `none`, which
-//! keeps old words in volatile memory only, to be able to abort), [`atlas`], [`redo`],
-//! [`rollback`] and [`aof`].
+//! in [`isolation`] and [`numbers`]. How stores are logged and made durable is the
+//! [scheme](crate::scheme)'s; [`write_set`], [`commit_record`] and [`pending`] are parts for several of them.
 
 mod access;
-mod aof;
-mod atlas;
-mod blocks;
+pub(crate) mod blocks;
 pub(crate) mod commit_record;
 mod deltas;
-mod isolation;
-mod literal;
+pub(crate) mod isolation;
 mod numbers;
-mod parts;
 pub(crate) mod pending;
-mod placed;
-pub(crate) mod redo;
-mod rollback;
-mod sealed;
-mod undo;
-pub(crate) mod witness;
+pub(crate) mod placed;
 mod words;
-
-pub(crate) use blocks::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO, LOGS_PAGED_BLOCKS_UP_TO};
+mod write_set;
 
 use std::sync::atomic::Ordering;
 
@@ -42,11 +31,11 @@ use crate::lock::{LockWord, Stripe};
 use crate::log::{self, Payload};
 use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneState, Pool};
-use crate::scheme::{Logging, WriteBack};
+use crate::scheme::{archapt, under, undo};
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::writeback;
-use words::Window;
+use words::{Window, Windows};
 
 /// Lines that a write set has room for from the start.
 const CONTENTS_MIN: usize = 32;
@@ -67,53 +56,40 @@ pub struct Tx<'p, M: Medium> {
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.
-    is_alone: bool,
+    pub(crate) is_alone: bool,
     /// Beside others: the lane whose pages the transaction has to itself, mostly its own.
     pub(crate) bias_of: usize,
-    /// No checker records accesses.
-    is_untold: bool,
-    /// Words that are in place or in the write set.
-    loads: Window,
-    /// The same where no lock is looked at and no access recorded; none beside others.
-    quick_loads: Window,
-    /// Words that are stored into the write set and nowhere else.
-    stores: Window,
-    /// Bytes of the pool when both were opened wide; 0 when one is not.
-    windows_of: u64,
+    pub(crate) windows: Windows,
     /// The last transaction has left nothing but lines for the next one to clear.
-    left_lines_only: bool,
+    pub(crate) left_lines_only: bool,
     /// The clock when the transaction's view was last known to be whole.
-    view: u64,
-    reads: Vec<(Stripe, LockWord)>,
+    pub(crate) view: u64,
+    pub(crate) reads: Vec<(Stripe, LockWord)>,
     /// Locks held, and what their words said before.
-    locked: Vec<(Stripe, LockWord)>,
-    lines: LineSet,
+    pub(crate) locked: Vec<(Stripe, LockWord)>,
+    pub(crate) lines: LineSet,
     /// Redo: the content of each line of `lines`, as far as its mask says; what stands behind the
     /// last line's is of no account.
-    contents: Vec<[u64; 8]>,
+    pub(crate) contents: Vec<[u64; 8]>,
     /// New blocks that are stored to in place, without a log.
-    fresh: Vec<ByteRange>,
-    /// Undo: lines of those that are stored to and not flushed yet.
-    fresh_lines: Vec<u32>,
-    allocated: Vec<Block>,
-    freed: Vec<Block>,
+    pub(crate) fresh: Vec<ByteRange>,
+    pub(crate) allocated: Vec<Block>,
+    pub(crate) freed: Vec<Block>,
     /// Where those are, once they are many; as many as `freed` has, or out of date.
-    freed_at: FxHashSet<PoolOffset>,
+    pub(crate) freed_at: FxHashSet<PoolOffset>,
     /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
-    payload: Payload,
-    undo: undo::UndoProgress,
+    pub(crate) payload: Payload,
+    pub(crate) undo: undo::InTx,
     /// Undo by age: the way to the seal.
-    sealed: sealed::SealedProgress,
-    /// Undo alone: where, and what stands there when everything is durable.
-    witnesses: Vec<u64>,
+    pub(crate) sealed: archapt::InTx,
     /// Regions of the heap that the log uses for this transaction.
-    regions: Vec<log::Region>,
+    pub(crate) regions: Vec<log::Region>,
     /// BIAS-4: what was in the way is that another lane had this to itself.
     pub(crate) wanted_page: Option<Page>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
-    failure: Option<Abort>,
+    pub(crate) failure: Option<Abort>,
     /// Only for a planted bug: a number drawn too early.
-    early_number: u64,
+    pub(crate) early_number: u64,
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
@@ -124,14 +100,14 @@ impl<'p, M: Medium> Tx<'p, M> {
         let is_alone = self.enter();
         let pool = self.pool;
         if self.lane.buffers.is_alone != is_alone {
-            (self.lane.buffers.is_alone, self.lane.buffers.windows_of) = (is_alone, 0);
+            (self.lane.buffers.is_alone, self.lane.buffers.windows.of) = (is_alone, 0);
         }
         if self.lane.pending.is_empty() {
             self.lane.begin_alone();
         } else {
             self.begin_after_batch();
         }
-        if self.lane.buffers.windows_of != pool.medium.len() {
+        if self.lane.buffers.windows.of != pool.medium.len() {
             self.open_windows();
         }
         if !is_alone {
@@ -179,14 +155,14 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
         self.lane.buffers.is_alone = false;
-        self.lane.buffers.quick_loads = Window::NONE;
+        self.lane.buffers.windows.quick_loads = Window::NONE;
     }
 
     /// Common tail of commit and abort. What a transaction rarely needs is a call away: to
     /// save registers for it would be stores behind the fence.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
-        if self.pool.write_back.is_covered_by_lanes() {
+        if self.pool.facts.is_stepped {
             if self.is_write_back_due() {
                 self.step_write_back();
             } else if self.lane.deferred.is_part_due(self.lane.log.head) {
@@ -217,32 +193,28 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn is_write_back_due(&self) -> bool {
         let lane = &*self.lane;
         let lines = lane.log.head - lane.log.stepped;
-        lines >= self.pool.step_every || lane.accesses.len() as u64 >= self.pool.drain_every
+        lines >= self.pool.plan.step_every
+            || lane.accesses.len() as u64 >= self.pool.plan.drain_every
     }
 
     /// Does a share of the write-back.
     #[inline(never)]
     fn step_write_back(&mut self) {
+        self.lane.log.stepped = self.lane.log.head;
+        under!(self.pool.scheme(), D => D::step_write_back(self));
+    }
+
+    /// As far as records of the lane are old.
+    pub(crate) fn step_deferred(&mut self) {
         let lane = &mut *self.lane;
-        lane.log.stepped = lane.log.head;
-        if self.pool.is_literal {
-            writeback::step_literal(self.pool, lane.id, &mut lane.accesses);
-            return;
-        }
         writeback::step_deferred(self.pool, lane.id, &mut lane.deferred, &mut lane.accesses);
         if std::mem::take(&mut lane.are_sums_due) {
             writeback::step_sums(self.pool);
         }
     }
 
-    fn io(&self) -> Io<'p, M> {
+    pub(crate) fn io(&self) -> Io<'p, M> {
         self.pool.io()
-    }
-
-    /// Undo whose data is flushed by age: all records of a lane stand in its ring, one behind the
-    /// other, and its commit is a seal, or a literal variant's mark.
-    fn is_sealed(&self) -> bool {
-        self.pool.logging == Logging::Undo && self.pool.write_back == WriteBack::ByAge
     }
 
     /// Makes the transaction durable, then visible to others. The commit point is the scheme's.
@@ -251,12 +223,12 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
-        let is_usual = self.pool.logging == Logging::Redo && self.lane.pending.is_empty();
+        let is_usual = self.pool.facts.commits_by_record && self.lane.pending.is_empty();
         if is_usual && !self.lane.buffers.lines.is_empty() {
             return self.commit_redo();
         }
         if is_usual && self.lane.buffers.is_alone && self.lane.buffers.changed_nothing() {
-            self.lane.buffers.look_what_is_left();
+            self.lane.buffers.scan_remainder();
             return Ok(Ticket::NOTHING);
         }
         self.commit_otherwise()
@@ -268,23 +240,11 @@ impl<'p, M: Medium> Tx<'p, M> {
             return self.commit_with_batch();
         }
         if self.lane.buffers.changed_nothing() {
-            if self.pool.logging == Logging::Sections {
-                self.await_stable(&self.predecessors());
-                // What they did may never be.
-                self.refuse_unusable()?;
-            }
+            under!(self.pool.scheme(), D => D::commit_nothing(self))?;
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
         }
-        match self.pool.logging {
-            Logging::Undo if self.pool.is_literal => self.commit_logically(),
-            Logging::Undo if self.is_sealed() => self.commit_sealed(),
-            Logging::Volatile | Logging::Undo => self.commit_undo(),
-            Logging::Redo => self.commit_redo(),
-            Logging::Pages => self.commit_rollback(),
-            Logging::Sections => self.commit_section(),
-            Logging::Commands => self.commit_commands(),
-        }
+        under!(self.pool.scheme(), D => D::commit(self))
     }
 
     /// Whether an operation failed because another transaction was in the way.
@@ -303,26 +263,26 @@ impl<'p, M: Medium> Tx<'p, M> {
         if is_in_place {
             self.put_back();
         }
-        // Optimistic readers: see `abort_undo`.
+        // Optimistic readers: see `abort_in_place`.
         let version = is_in_place.then(|| self.tick());
         self.release_locks(version);
+        under!(self.pool.scheme(), D => D::abandon(self));
         let shared = &self.pool.lanes[self.lane.id].shared;
-        shared.section.store(0, Ordering::Release);
         shared.bound.store(LaneShared::IDLE, Ordering::Release);
         // The heap in memory keeps what was reserved: nothing is allocated any more.
-        let Buffers { allocated, freed, regions, fresh_lines, .. } = &mut self.lane.buffers;
+        let Buffers { allocated, freed, regions, undo, .. } = &mut self.lane.buffers;
         allocated.clear();
         freed.clear();
         regions.clear();
-        fresh_lines.clear();
+        undo.fresh_lines.clear();
     }
 
     /// Undoes everything.
     pub(crate) fn abort(&mut self) {
         self.lane.buffers.left_lines_only = false;
-        match self.pool.logging {
-            Logging::Volatile | Logging::Undo | Logging::Sections => self.abort_undo(),
-            Logging::Redo | Logging::Pages | Logging::Commands => self.abort_redo(),
+        match self.pool.facts.has_write_set {
+            true => self.abort_write_set(),
+            false => self.abort_in_place(),
         }
         if self.io().plants(Plant::AbortNotMarked) {
             self.lane.buffers.lines.clear();
@@ -346,7 +306,7 @@ impl Buffers {
     /// commit does it before, as far as such a transaction can have left something. Whatever else ends
     /// one leaves it to the next.
     #[inline]
-    fn look_what_is_left(&mut self) {
+    pub(crate) fn scan_remainder(&mut self) {
         let Self { reads, fresh, allocated, freed, regions, failure, .. } = self;
         // What failed is there where the commit is a batch's, made after its lane had given up.
         let left_lines_only = (reads.is_empty() && failure.is_none())
@@ -359,8 +319,8 @@ impl Buffers {
 
     /// Whether everything else is clear.
     fn has_lines_only(&self) -> bool {
-        let Self { reads, fresh, fresh_lines, allocated, freed, payload, regions, .. } = self;
-        (reads.is_empty() && fresh.is_empty() && fresh_lines.is_empty())
+        let Self { reads, fresh, allocated, freed, payload, regions, .. } = self;
+        (reads.is_empty() && fresh.is_empty())
             && (allocated.is_empty() && freed.is_empty() && regions.is_empty())
             && (payload.is_empty() && self.failure.is_none())
             && (self.undo.is_clear() && self.sealed.is_clear())
@@ -382,7 +342,6 @@ impl Buffers {
     fn clear_rest(&mut self) {
         clear(&mut self.reads);
         clear(&mut self.fresh);
-        clear(&mut self.fresh_lines);
         clear(&mut self.allocated);
         clear(&mut self.freed);
         if !self.freed_at.is_empty() {
@@ -399,12 +358,12 @@ impl Buffers {
         }
     }
 
-    fn changed_nothing(&self) -> bool {
+    pub(crate) fn changed_nothing(&self) -> bool {
         self.lines.is_empty() && self.allocated.is_empty() && self.freed.is_empty()
     }
 
     /// Whether the transaction has given back the block at `at`.
-    fn has_freed(&mut self, at: PoolOffset) -> bool {
+    pub(crate) fn has_freed(&mut self, at: PoolOffset) -> bool {
         let Self { freed, freed_at, .. } = self;
         if freed.len() < FREED_FEW {
             return freed.iter().any(|block| block.at == at);
@@ -417,7 +376,7 @@ impl Buffers {
     }
 
     /// It gives a block back, which it has not done before.
-    fn add_freed(&mut self, block: Block) {
+    pub(crate) fn add_freed(&mut self, block: Block) {
         if self.freed.len() >= FREED_FEW && self.freed_at.len() == self.freed.len() {
             self.freed_at.insert(block.at);
         }
@@ -426,7 +385,7 @@ impl Buffers {
 
     /// A line was read when its lock said that.
     #[inline]
-    fn note_read(&mut self, stripe: Stripe, word: LockWord) {
+    pub(crate) fn note_read(&mut self, stripe: Stripe, word: LockWord) {
         if self.reads.last().is_none_or(|last| last.0 != stripe) {
             self.reads.push((stripe, word));
         }
@@ -434,7 +393,7 @@ impl Buffers {
 
     /// `contents` has a place for every line of the set.
     #[inline]
-    fn add_contents(&mut self, index: usize) {
+    pub(crate) fn add_contents(&mut self, index: usize) {
         if index >= self.contents.len() {
             self.double_contents();
         }
@@ -446,9 +405,9 @@ impl Buffers {
     }
 
     /// A new block is stored to in place from now on.
-    fn add_fresh(&mut self, block: ByteRange) {
+    pub(crate) fn add_fresh(&mut self, block: ByteRange) {
         self.fresh.push(block);
-        (self.stores, self.windows_of) = (Window::NONE, 0);
+        (self.windows.stores, self.windows.of) = (Window::NONE, 0);
     }
 }
 

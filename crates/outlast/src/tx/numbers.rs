@@ -33,7 +33,6 @@ use super::Tx;
 use crate::lock::LockWord;
 use crate::plant::Plant;
 use crate::pool::Pool;
-use crate::scheme::Logging;
 use crate::seq::Seq;
 use crate::transact::Abort;
 
@@ -44,7 +43,7 @@ impl<M: Medium> Pool<M> {
     /// Whether lanes draw numbers by themselves.
     #[inline]
     pub(crate) fn numbers_by_lane(&self) -> bool {
-        self.logging == Logging::Redo && !self.is_literal
+        self.facts.commits_by_record
     }
 
     /// NUMBER-2: the clock says at least that.
@@ -65,7 +64,7 @@ impl<M: Medium> Pool<M> {
 impl<M: Medium> Tx<'_, M> {
     /// Draws the number of this commit and checks that everything read is still as it was.
     #[inline(always)]
-    pub(super) fn draw_number(&mut self) -> Result<u64, Abort> {
+    pub(crate) fn draw_number(&mut self) -> Result<u64, Abort> {
         if self.io().plants(Plant::NumberBeforeLocks) {
             self.validate_reads()?;
             return Ok(self.lane.buffers.early_number);
@@ -88,7 +87,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// A planted bug: the number of a transaction that holds no locks yet.
-    pub(super) fn draw_early(&mut self) {
+    pub(crate) fn draw_early(&mut self) {
         self.lane.buffers.early_number = self.next_number();
     }
 
@@ -102,7 +101,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Whether a transaction that is put off may be left without a number when its batch wants one.
-    pub(super) fn numbers_run_out(&self) -> bool {
+    pub(crate) fn numbers_run_out(&self) -> bool {
         self.pool.clock.load(Ordering::Relaxed).max(self.last_number())
             >= Seq::COUNTER_MAX - NUMBERS_KEPT
     }
@@ -117,7 +116,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Moves the clock and returns what it shows.
     #[inline]
-    pub(super) fn tick(&self) -> u64 {
+    pub(crate) fn tick(&self) -> u64 {
         let clock = &self.pool.clock;
         if self.lane.buffers.is_alone {
             // No other lane moves it, and a locked instruction would wait for all stores before it.
@@ -147,14 +146,14 @@ impl<M: Medium> Tx<'_, M> {
 
     /// NUMBER-4: whether what has this version belongs to the transaction's view.
     #[inline]
-    pub(super) fn is_in_view(&self, word: LockWord) -> bool {
+    pub(crate) fn is_in_view(&self, word: LockWord) -> bool {
         word.version() <= self.lane.buffers.view || word.lane() == self.lane.id
     }
 
     /// Makes the view as new as the clock, which is at least that, if nothing that was read has
     /// changed.
     #[cold]
-    pub(super) fn extend_view(&mut self, to: u64) -> Result<(), Abort> {
+    pub(crate) fn extend_view(&mut self, to: u64) -> Result<(), Abort> {
         self.pool.raise_clock(to);
         let clock = self.pool.clock.load(Ordering::SeqCst);
         self.validate_reads()?;

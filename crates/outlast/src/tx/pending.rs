@@ -32,9 +32,9 @@ use crate::log::record::words_in;
 use crate::log::streamed;
 use crate::plant::Plant;
 use crate::pool::LaneState;
+use crate::scheme::redo::SealedRedo;
 use crate::transact::Abort;
 use crate::tx::commit_record::RecordSpace;
-use crate::tx::redo::SealedRedo;
 use crate::tx::{Buffers, Tx};
 
 /// Most lines of log that a batch takes, however long the ring: a write set that does not fit
@@ -69,7 +69,7 @@ pub(crate) struct Pending {
     /// How many of the lane's next transactions are not put off.
     at_once: u8,
     /// The running transaction has read something of it.
-    pub(super) was_seen: bool,
+    pub(crate) was_seen: bool,
     /// The buffers' lengths when the running transaction began.
     before: Mark,
     /// Lines of the batch as they were before the running transaction stored to them.
@@ -78,7 +78,7 @@ pub(crate) struct Pending {
 
 /// Where lists of the buffers ended.
 #[derive(Clone, Copy, PartialEq, Default)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     pub lines: usize,
     pub locked: usize,
     pub allocated: usize,
@@ -95,13 +95,13 @@ impl Pending {
 
     /// Where the running transaction's part of the buffers begins.
     #[inline]
-    pub(super) fn before(&self) -> Mark {
+    pub(crate) fn before(&self) -> Mark {
         self.before
     }
 
     /// The running transaction, counted within the batch.
     #[inline]
-    pub(super) fn transaction(&self) -> u16 {
+    pub(crate) fn transaction(&self) -> u16 {
         self.transactions
     }
 }
@@ -127,7 +127,7 @@ impl Buffers {
 impl LaneState {
     /// The lane begins a transaction on what its batch has left in the buffers.
     #[inline]
-    pub(super) fn begin_after_batch(&mut self) {
+    pub(crate) fn begin_after_batch(&mut self) {
         let Self { buffers, pending, .. } = self;
         buffers.reads.clear();
         buffers.failure = None;
@@ -139,14 +139,14 @@ impl LaneState {
 
     /// There is no batch: the buffers are the transaction's own.
     #[inline(always)]
-    pub(super) fn begin_alone(&mut self) {
+    pub(crate) fn begin_alone(&mut self) {
         self.buffers.clear();
         debug_assert!(self.pending.before == Mark::default() && self.pending.saved.is_empty());
     }
 
     /// The running transaction is about to change a line that its write set has.
     #[inline]
-    pub(super) fn save_for_abort(&mut self, index: usize) {
+    pub(crate) fn save_for_abort(&mut self, index: usize) {
         if self.buffers.lines.entry_mut(index).transaction != self.pending.transaction() {
             self.save_line(index);
         }
@@ -160,7 +160,7 @@ impl LaneState {
     }
 
     /// What the running transaction has changed of the batch is as it was.
-    pub(super) fn restore_batch(&mut self) {
+    pub(crate) fn restore_batch(&mut self) {
         let Self { buffers, pending, .. } = self;
         for (index, entry, content) in pending.saved.drain(..).rev() {
             *buffers.lines.entry_mut(index) = entry;
@@ -199,7 +199,7 @@ impl LaneState {
 
     /// Whether the running transaction has changed nothing.
     #[inline]
-    pub(super) fn changed_nothing(&self) -> bool {
+    pub(crate) fn changed_nothing(&self) -> bool {
         let (now, before) = (self.buffers.mark(), self.pending.before);
         now.lines == before.lines
             && now.allocated == before.allocated
@@ -250,7 +250,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Commits, and makes durable what is pending before it, with one record.
-    pub(super) fn commit_with_batch(&mut self) -> Result<Ticket, Abort> {
+    pub(crate) fn commit_with_batch(&mut self) -> Result<Ticket, Abort> {
         if self.lane.changed_nothing() {
             self.release_locks(None);
             // PENDING-3.
@@ -332,7 +332,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Before the next transaction: a batch that has no room for it is made durable.
     #[inline]
-    pub(super) fn make_room_in_batch(&mut self) {
+    pub(crate) fn make_room_in_batch(&mut self) {
         let pending = &self.lane.pending;
         if pending.is_full || pending.words * 4 > self.batch_words_max() * FULL_QUARTERS {
             // Where that fails, the transaction that begins now fails at its commit.
@@ -344,7 +344,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Nothing that the batch changed ever becomes durable: there is none from here on.
-    pub(super) fn drop_batch(&mut self) {
+    pub(crate) fn drop_batch(&mut self) {
         let had_one = !self.lane.pending.is_empty();
         let Pending { batches, at_once, .. } = self.lane.pending;
         // Its ticket has the number of no later batch.
@@ -367,7 +367,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         pending.transactions += 1;
         if pending.transactions == 1 {
             self.pool.lanes[self.lane.id].parked.begun(self.lane.pending.batches + 1);
-            self.pool.has_pending.store(true, Ordering::Relaxed);
+            self.pool.handoff.has_pending.store(true, Ordering::Relaxed);
         }
         // It has the locks it needs.
         self.lane.pending.before = self.lane.buffers.mark();

@@ -7,7 +7,7 @@ use crate::lines::word_mask;
 
 /// Some of a transaction's blocks, in the order of their places.
 #[derive(Default)]
-pub(super) struct Placed(Vec<Block>);
+pub(crate) struct Placed(Vec<Block>);
 
 impl Placed {
     /// These blocks, in any order; none overlaps another.

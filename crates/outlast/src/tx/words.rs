@@ -5,69 +5,83 @@ use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use super::Tx;
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::scheme::Role;
 use crate::transact::{Abort, Transact};
 
 /// Aligned words of the pool that are reached in few steps.
 #[derive(Clone, Copy, PartialEq, Default)]
-pub(super) struct Window {
+pub(crate) struct Window {
     from: u64,
     bytes: u64,
 }
 
 impl Window {
-    pub(super) const NONE: Self = Self { from: 0, bytes: 0 };
+    pub(crate) const NONE: Self = Self { from: 0, bytes: 0 };
 
     #[inline]
-    pub(super) fn has_word(self, at: PoolOffset) -> bool {
+    pub(crate) fn has_word(self, at: PoolOffset) -> bool {
         at.0.wrapping_sub(self.from) < self.bytes && at.is_aligned(8)
     }
 
     #[inline]
-    pub(super) fn has_range(self, range: ByteRange) -> bool {
+    pub(crate) fn has_range(self, range: ByteRange) -> bool {
         let from = range.at.0.wrapping_sub(self.from);
         from < self.bytes && range.len <= self.bytes - from
     }
 }
 
+/// The windows of a transaction.
+#[derive(Default)]
+pub(crate) struct Windows {
+    /// No checker records accesses.
+    pub is_untold: bool,
+    /// Words that are in place or in the write set.
+    pub loads: Window,
+    /// The same where no lock is looked at and no access recorded; none beside others.
+    pub quick_loads: Window,
+    /// Words that are stored into the write set and nowhere else.
+    pub stores: Window,
+    /// Bytes of the pool when `loads` and `stores` were opened wide; 0 when one is not.
+    pub of: u64,
+}
+
 impl<M: Medium> Tx<'_, M> {
-    /// Words of the heap are reached without a look at what else there may be. Under a literal
+    /// Words of the heap are reached without a look at what else there may be. Under a published
     /// variant whatever is touched may be pending.
     #[inline(never)]
-    pub(super) fn open_windows(&mut self) {
+    pub(crate) fn open_windows(&mut self) {
         let pool = self.pool;
         // Asked once: the pool may grow meanwhile.
         let len = pool.medium.len();
         let buffers = &mut self.lane.buffers;
-        let heap = if !pool.is_literal {
+        let heap = if pool.facts.role != Role::Published {
             let from = pool.header().geometry.heap_at;
             Window { from, bytes: len - from }
         } else {
             Window::NONE
         };
-        let is_untold = pool.history.is_none();
-        let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
+        let is_untold = pool.plan.history.is_none();
+        let is_kept = pool.facts.commits_by_record && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
-        (buffers.is_untold, buffers.loads, buffers.stores) = (is_untold, heap, stores);
-        buffers.quick_loads = if is_untold && buffers.is_alone { heap } else { Window::NONE };
-        buffers.windows_of = len;
+        let quick_loads = if is_untold && buffers.is_alone { heap } else { Window::NONE };
+        buffers.windows = Windows { is_untold, loads: heap, quick_loads, stores, of: len };
     }
 
     /// Whether a glance shows that all these bytes may be loaded where they are: the short way of
     /// [`load`](Transact::load), of a transaction that runs alone.
     #[inline(always)]
-    pub(super) fn is_in_place(&self, at: PoolOffset, len: usize) -> bool {
+    pub(crate) fn is_in_place(&self, at: PoolOffset, len: usize) -> bool {
         let buffers = &self.lane.buffers;
-        buffers.quick_loads.has_range(ByteRange::new(at, len as u64))
+        buffers.windows.quick_loads.has_range(ByteRange::new(at, len as u64))
             && (buffers.lines.is_empty()
-                || !self.pool.logging.has_write_set()
+                || !self.pool.facts.has_write_set
                 || at.in_line() + len <= LINE_BYTES as usize
                     && buffers.lines.surely_lacks(at.line()))
     }
 
     /// [`load`](Transact::load), whatever it takes.
     #[inline(never)]
-    pub(super) fn load_otherwise(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+    pub(crate) fn load_otherwise(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         self.refuse_unusable()?;
         self.pool.medium.mark(Mark::Call(Call::Load));
         let result =
@@ -77,14 +91,14 @@ impl<M: Medium> Tx<'_, M> {
 
     /// [`load_u64`](Transact::load_u64) of a transaction that is not alone, or is recorded.
     #[inline(never)]
-    pub(super) fn load_word_beside(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+    pub(crate) fn load_word_beside(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_untold
-            && buffers.loads.has_word(at)
+        if buffers.windows.is_untold
+            && buffers.windows.loads.has_word(at)
             && self.pool.bias.is_of(at.line(), buffers.bias_of)
         {
             self.pool.medium.mark(Mark::Call(Call::Load));
-            if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
+            if buffers.lines.surely_lacks(at.line()) || !self.pool.facts.has_write_set {
                 return Ok(self.pool.medium.load_u64(at));
             }
             return Ok(self.load_kept_word(at));
@@ -95,15 +109,15 @@ impl<M: Medium> Tx<'_, M> {
     /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few
     /// instructions.
     #[inline(never)]
-    pub(super) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+    pub(crate) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         self.refuse_unusable()?;
-        if self.lane.buffers.loads.has_word(at) {
+        if self.lane.buffers.windows.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
             self.note_access(at, 8);
             if !self.lane.buffers.is_alone {
                 return self.load_shared_word(at);
             }
-            return Ok(match self.pool.logging.has_write_set() {
+            return Ok(match self.pool.facts.has_write_set {
                 true => self.load_kept_word(at),
                 false => self.pool.medium.load_u64(at),
             });
@@ -115,16 +129,16 @@ impl<M: Medium> Tx<'_, M> {
 
     /// The same for stores.
     #[inline(never)]
-    pub(super) fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
-        if self.lane.buffers.stores.has_word(at) {
+    pub(crate) fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.lane.buffers.windows.stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.note_access(at, 8);
             self.put_word(at, value);
             return Ok(());
         }
         let buffers = &self.lane.buffers;
-        let is_volatile = self.pool.logging == Logging::Volatile && buffers.is_alone;
-        if is_volatile && buffers.loads.has_word(at) && buffers.fresh.is_empty() {
+        let is_volatile = self.pool.facts.commits_at.is_empty() && buffers.is_alone;
+        if is_volatile && buffers.windows.loads.has_word(at) && buffers.fresh.is_empty() {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.refuse_after_failure()?;
             self.exchange_word(at, value);

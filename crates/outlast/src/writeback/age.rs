@@ -156,12 +156,13 @@ impl Deferred {
         installed: u64,
     ) {
         let ring = lane.ring.lines;
-        let goal = old_end(pool.write_back, lane, installed);
+        let goal = old_end(pool.facts.by_age, lane, installed);
         let aging = &mut self.aging;
         let looks = aging.looks_at_lines(ring);
-        let has_hints = accesses.len() as u64 >= pool.drain_every;
+        let has_hints = accesses.len() as u64 >= pool.plan.drain_every;
         // Drawing a number waits for every store before it.
-        let drain_every = if looks { pool.drain_every } else { pool.drain_every.max(ring / 32) };
+        let drain_every =
+            if looks { pool.plan.drain_every } else { pool.plan.drain_every.max(ring / 32) };
         let is_due = has_hints || installed - aging.drained >= drain_every;
         if is_due || goal > aging.drained || aging.era.is_none() {
             aging.step = history.next_step(&pool.medium, &mut aging.era);

@@ -37,7 +37,6 @@ use super::installed::Installed;
 use crate::io::{Io, Site};
 use crate::plant::Plant;
 use crate::pool::{LaneSlot, Pool};
-use crate::scheme::WriteBack;
 use crate::seq::Seq;
 
 /// Log lines after which a lane does its share: a batch of flushes is hidden behind the next
@@ -168,14 +167,6 @@ impl Batch {
     }
 }
 
-/// Where a lane's own thread flushes what its log covers.
-pub(crate) fn site(write_back: WriteBack) -> Site {
-    match write_back {
-        WriteBack::ByAge => Site::AgedOut,
-        _ => Site::SegmentData,
-    }
-}
-
 /// A lane has used more of its log: flushes its share of what is old, and moves the floor when
 /// that frees enough. `accesses` are hints about what it touched, which are taken.
 pub(crate) fn step<M: Medium>(
@@ -190,11 +181,11 @@ pub(crate) fn step<M: Medium>(
     // No commit has done it since.
     deferred.gather_ahead(pool, own);
     let tail = shared.tail.load(Ordering::Acquire);
-    if pool.history.is_some() {
+    if pool.plan.history.is_some() {
         deferred.aging.before_flush(&deferred.batch, slot.ring.lines, deferred.is_unfenced);
     }
     deferred.is_unfenced |= !deferred.batch.lines().is_empty();
-    deferred.batch.flush(io, site(pool.write_back));
+    deferred.batch.flush(io, pool.facts.covers_at());
     // A sweep may have covered more meanwhile, and the floor may have passed it.
     let own_way = deferred.aging.first_left().unwrap_or(deferred.gathered);
     let flushed = shared.flushed.load(Ordering::Relaxed).max(tail).max(own_way);
@@ -202,7 +193,7 @@ pub(crate) fn step<M: Medium>(
     if io.plants(Plant::CoveredUnfenced) {
         shared.fenced.store(flushed, Ordering::Release);
     }
-    match &pool.history {
+    match &pool.plan.history {
         Some(history) => {
             let installed = shared.installed.load(Ordering::Relaxed);
             deferred.gathered = deferred.gathered.max(tail);
@@ -212,7 +203,7 @@ pub(crate) fn step<M: Medium>(
         }
         None => deferred.is_gathering_due = true,
     }
-    let part = (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1);
+    let part = (slot.ring.lines / floor_moves(pool.facts.by_age, slot)).max(1);
     if flushed - tail >= part && flushed >= deferred.floor_moves_from {
         super::try_sweep(pool, own);
         // The positions that it reads are in the caches of the other lanes' cores.
@@ -223,20 +214,20 @@ pub(crate) fn step<M: Medium>(
 /// The lane leaves the newer half of its ring alone: what stands in the other one is flushed when the
 /// ring is full. By age, where the ring is long, three quarters: each line that a record may wait there
 /// longer is time in which the cache writes back what the record names.
-pub(super) fn old_end(write_back: WriteBack, lane: &LaneSlot, installed: u64) -> u64 {
+pub(super) fn old_end(by_age: bool, lane: &LaneSlot, installed: u64) -> u64 {
     let lines = lane.ring.lines;
-    let left_alone = if is_long(write_back, lane) { lines / 4 * 3 } else { lines / 2 };
+    let left_alone = if is_long(by_age, lane) { lines / 4 * 3 } else { lines / 2 };
     installed.saturating_sub(left_alone)
 }
 
 /// Into how many parts the moves of the floor cut a ring.
-fn floor_moves(write_back: WriteBack, lane: &LaneSlot) -> u64 {
-    if is_long(write_back, lane) { 16 } else { 4 }
+fn floor_moves(by_age: bool, lane: &LaneSlot) -> u64 {
+    if is_long(by_age, lane) { 16 } else { 4 }
 }
 
 /// By age, and so long that moving the floor costs nothing against what it frees.
-fn is_long(write_back: WriteBack, lane: &LaneSlot) -> bool {
-    write_back == WriteBack::ByAge && lane.ring.lines >= LONG_RING_LINES
+fn is_long(by_age: bool, lane: &LaneSlot) -> bool {
+    by_age && lane.ring.lines >= LONG_RING_LINES
 }
 
 impl Deferred {
@@ -272,10 +263,10 @@ impl Deferred {
     #[inline(never)]
     pub fn flush_part<M: Medium>(&mut self, pool: &Pool<M>, used: u64, head: u64) {
         let all = self.batch.lines.len();
-        let part = (all as u64 * used).div_ceil(pool.step_every).min(all as u64) as usize;
+        let part = (all as u64 * used).div_ceil(pool.plan.step_every).min(all as u64) as usize;
         self.next_part = head + self.part_every;
         if part > self.batch.flushed {
-            self.batch.flush_first(pool.io(), site(pool.write_back), part);
+            self.batch.flush_first(pool.io(), pool.facts.covers_at(), part);
             self.is_unfenced = true;
         }
     }
@@ -284,10 +275,11 @@ impl Deferred {
     fn gather_share<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot) {
         let installed = lane.shared.installed.load(Ordering::Relaxed);
         self.gathered = self.gathered.max(lane.shared.tail.load(Ordering::Acquire));
-        let records = self.gather(pool, lane, old_end(pool.write_back, lane, installed), installed);
+        let records =
+            self.gather(pool, lane, old_end(pool.facts.by_age, lane, installed), installed);
         let are_long = records <= PARTS_OF_LONG;
         let parts = if are_long { PARTS_OF_LONG } else { PARTS_OF_SHORT };
-        self.part_every = pool.step_every / parts;
+        self.part_every = pool.plan.step_every / parts;
         self.next_part = installed + self.part_every;
     }
 

@@ -22,49 +22,47 @@ mod age;
 mod deferred;
 mod history;
 mod installed;
-mod literal;
+mod plan;
 
-pub(crate) use deferred::{Deferred, STEP_LINES_MAX, site as deferred_site, step as step_deferred};
-pub(crate) use history::{Access, History, Rings, Sample};
-pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
+pub(crate) use deferred::{Deferred, STEP_LINES_MAX, step as step_deferred};
+pub(crate) use history::Access;
+#[cfg(feature = "lab")]
+pub(crate) use history::{LruQueue, Sample};
+pub(crate) use plan::Plan;
 
 use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::checksums::{Believed, Updater};
+use crate::checksums::Updater;
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::{Head, Peeked};
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
-use crate::pool::{LaneLog, LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
+use crate::pool::{LaneLog, LaneShared, LaneSlot, Pool, first_not_installed};
+use crate::scheme::under;
 use crate::sealed::seal_at;
 use crate::seq::Seq;
 use deferred::Batch;
-use literal::Literal;
 
 /// The state of the thread that moves the floor.
 #[derive(Default)]
 pub(crate) struct Sweeper {
     /// Only where the pool keeps checksums.
     updater: Option<Updater>,
-    /// Literal variants: their history unit, instead.
-    literal: Option<Literal>,
+    #[cfg(feature = "lab")]
+    pub published: Option<crate::scheme::published::Unit>,
     /// Lines that lanes have not flushed themselves, and the sweep that flushed them.
     batch: Batch,
     sweeps: u64,
 }
 
 impl Sweeper {
-    pub fn new(options: &OpenOptions, geometry: &Geometry, believed: Option<Believed>) -> Self {
-        let lanes = geometry.lanes as usize;
-        if let Some(believed) = believed {
-            let literal = Some(Literal::new(options, lanes, believed));
-            return Self { literal, ..Self::default() };
-        }
-        let updater = geometry.checksums.then(|| Updater::new(*geometry));
+    pub fn new(geometry: &Geometry) -> Self {
+        let has_sums = geometry.checksums && !geometry.literal;
+        let updater = has_sums.then(|| Updater::new(*geometry));
         Self { updater, ..Self::default() }
     }
 
@@ -82,11 +80,6 @@ impl Sweeper {
         if self.updater.is_some() && Updater::lags(&pool.medium, &pool.lanes, limit) {
             self.keep_sums(pool);
         }
-    }
-
-    /// Bytes of memory that a literal variant's history unit takes.
-    pub fn literal_bytes(&self) -> u64 {
-        self.literal.as_ref().map_or(0, Literal::history_bytes)
     }
 }
 
@@ -119,23 +112,6 @@ pub(crate) enum Reach {
     Flushed,
 }
 
-/// Lets a literal variant's history unit catch up, and makes room when the lane's ring is nearly
-/// full. Does nothing while another lane is at it.
-pub(crate) fn step_literal<M: Medium>(pool: &Pool<M>, own: usize, accesses: &mut Vec<Access>) {
-    {
-        let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
-        let Some(literal) = &mut sweeper.literal else { return };
-        literal.step(pool, accesses);
-        accesses.clear();
-    }
-    let slot = &pool.lanes[own];
-    let used =
-        slot.shared.installed.load(Ordering::Relaxed) - slot.shared.tail.load(Ordering::Relaxed);
-    if used * 4 > slot.ring.lines * 3 {
-        sweep(pool, own, Reach::Lines(slot.ring.lines / 4));
-    }
-}
-
 /// SUMS-2: brings checksums up to date, unless another lane is at it.
 pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>) {
     if let Some(mut sweeper) = pool.sweeper.try_lock() {
@@ -166,22 +142,8 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = not_installed(pool).min(Seq::COUNTER_MAX);
-    let mut swept = if pool.is_literal {
-        let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
-        literal.flush_below(pool, own, reach, &mut limit)
-    } else {
-        if pool.write_back.is_covered_by_lanes() {
-            match covered_limit(pool, own, reach, limit) {
-                Some(enough) => limit = enough,
-                None => return,
-            }
-            sweeper.keep_sums_below(pool, limit);
-        }
-        sweeper.sweeps += 1;
-        let floor = pool.seq(limit);
-        let lanes = pool.lanes.iter().enumerate();
-        lanes.map(|(id, lane)| walk(pool, sweeper, lane, floor, id == own)).collect()
-    };
+    let swept = under!(pool.scheme(), D => D::flush_below(pool, sweeper, own, reach, &mut limit));
+    let Some(mut swept) = swept else { return };
     // A lane may show a bound from before the last sweep. It will draw a number above the floor all
     // the same, and what is dead stays so: a lane's tail may still stand before it.
     let mut floor = pool.seq(limit).max(pool.floor());
@@ -238,6 +200,25 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     pool.heap.lock(&pool.medium).floor_raised(floor);
 }
 
+/// As a scheme's own ([`Discipline::flush_below`](crate::scheme::Discipline)): by what lanes cover, and by
+/// walks over their records.
+pub(crate) fn flush_below<M: Medium>(
+    pool: &Pool<M>,
+    sweeper: &mut Sweeper,
+    own: usize,
+    reach: Reach,
+    limit: &mut u64,
+) -> Option<Vec<u64>> {
+    if pool.facts.covers {
+        *limit = covered_limit(pool, own, reach, *limit)?;
+        sweeper.keep_sums_below(pool, *limit);
+    }
+    sweeper.sweeps += 1;
+    let floor = pool.seq(*limit);
+    let lanes = pool.lanes.iter().enumerate();
+    Some(lanes.map(|(id, lane)| walk(pool, sweeper, lane, floor, id == own)).collect())
+}
+
 /// SWEEP-4: the smallest counter whose record may not be in place yet.
 fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     if pool.io().plants(Plant::SweepIgnoresInFlight) {
@@ -290,7 +271,7 @@ fn walk<M: Medium>(
         return end;
     } else if deferred::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
         covered
-    } else if own || !pool.write_back.is_covered_by_lanes() {
+    } else if own || !pool.facts.covers {
         lane.shared.swept.load(Ordering::Relaxed)
     } else {
         // Everything below the floor is covered. That lane's own sweep will find out how far.
@@ -414,7 +395,7 @@ pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockKind, CreateOptions, Runner, Scheme, Transact};
+    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
     use outlast_pmem::Heap;
 
     /// A lane that was interrupted between reading the clock and showing its bound shows an old

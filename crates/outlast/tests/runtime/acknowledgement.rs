@@ -87,7 +87,7 @@ fn a_lazy_commit_is_physical_after_one_wait_and_not_before() {
 
 #[test]
 fn what_is_not_lazy_is_physical_when_it_commits() {
-    for scheme in [Scheme::Undo, Scheme::None, Scheme::Rollback, Scheme::Atlas, Scheme::Aof] {
+    for scheme in sound_schemes().filter(|scheme| scheme.commits_physically()) {
         let pool = pool_with(scheme, Ack::Logical, 1);
         let block = root_block(&pool);
         let mut lane = pool.lane().unwrap();

@@ -577,7 +577,7 @@ fn new_blocks_are_marked() {
         };
         assert!(content(None) == [7; 4000], "{}", row.name);
         // A literal variant marks what it writes back, too; most baselines know no new blocks.
-        if !row.scheme.is_literal() && !row.scheme.is_baseline() {
+        if !row.scheme.is_published() && !row.scheme.is_baseline() {
             let planted = content(Some(Plant::FreshNotMarked));
             assert!(planted != [7; 4000], "{} goes unnoticed", row.name);
         }

@@ -203,7 +203,7 @@ fn a_pool_is_one_of_a_literal_variant_or_none() {
         let (pool, _) = create(literal, &options(literal));
         assert!(pool.header().geometry.literal && pool.header().geometry.checksums);
         let bytes = pool.close().to_bytes();
-        for other in outlast::SCHEMES.iter().filter(|row| !row.scheme.is_literal()) {
+        for other in outlast::SCHEMES.iter().filter(|row| !row.scheme.is_published()) {
             let pool = UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
             let error = pool.recover().unwrap().start(&options(other.scheme)).err();
             assert!(matches!(error, Some(PoolError::Literal { given }) if given == other.scheme));

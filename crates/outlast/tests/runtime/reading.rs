@@ -248,6 +248,7 @@ fn the_header_is_read_beside_a_user_of_the_pool() {
 
 /// What a pool was created with need not be said again when it is opened.
 #[test]
+#[cfg(feature = "lab")]
 fn the_defaults_open_every_pool() {
     use outlast::Scheme;
     let dir = tempfile::tempdir().unwrap();

@@ -169,9 +169,9 @@ fn transactions_far_larger_than_the_log_commit_and_abort() {
 #[test]
 fn a_full_pool_says_so_and_space_comes_back() {
     // An append-only log fills the pool itself, and nothing comes back before it is opened again.
-    for scheme in sound_schemes().filter(|scheme| *scheme != Scheme::Aof) {
+    for scheme in sound_schemes().filter(|scheme| scheme.name() != "aof") {
         // Giving back needs a log too: one with room for whole pages.
-        let lane_bytes = if scheme == Scheme::Rollback { 64 << 10 } else { 4096 };
+        let lane_bytes = if scheme.name() == "rollback" { 64 << 10 } else { 4096 };
         let pool = small_pool(scheme, 1, lane_bytes, (252 << 10) + lane_bytes);
         let mut lane = pool.lane().unwrap();
         for _ in 0..3 {
@@ -199,6 +199,7 @@ fn a_full_pool_says_so_and_space_comes_back() {
 /// An append-only log takes what there is, says so, and gives it back when the pool is opened
 /// again. What the last transactions left is there before and after.
 #[test]
+#[cfg(feature = "lab")]
 fn a_log_that_only_grows_fills_the_pool_and_reopening_empties_it() {
     let mut pool = small_pool(Scheme::Aof, 1, 4096, 256 << 10);
     let block = pool.lane().unwrap().run(|tx| tx.alloc(4000, BlockKind::General)).unwrap();
@@ -329,7 +330,7 @@ fn lanes_run_out_and_come_back() {
 #[test]
 fn own_numbers_do_not_hide_what_others_have_changed() {
     // With a rollback journal a writer inside another would wait for it for ever.
-    for scheme in Scheme::durable().filter(|scheme| *scheme != Scheme::Rollback) {
+    for scheme in Scheme::durable().filter(|scheme| scheme.name() != "rollback") {
         let pool = small_pool(scheme, 2, 4096, 1 << 20);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
         let at = one.run(|tx| tx.alloc(512, BlockKind::General)).unwrap();

@@ -96,7 +96,7 @@ impl Base {
             checksums: campaign.checksums,
             ..CreateOptions::default()
         };
-        let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
+        let len = if campaign.checksums || campaign.scheme.is_published() { len * 2 } else { len };
         let medium: Live<'_> =
             Either::A(Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes)));
         let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign) };
@@ -111,7 +111,7 @@ impl Base {
             }
             initial[key as usize] = key_state(state);
         });
-        let literal = campaign.scheme.is_literal();
+        let literal = campaign.scheme.is_published();
         // What is only logically committed a literal variant on undo takes back.
         let bytes = bytes_of(&if literal { pool.close() } else { pool.into_medium() });
         let copy = UnrecoveredPool::open(live(&bytes))?.recover()?;

@@ -267,10 +267,10 @@ impl Scope {
     pub fn tries(&self, scheme: Scheme) -> bool {
         let keeps_sums = matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
         let later = self.lanes.iter().flatten().flatten().any(|step| *step == Step::Later);
-        (!self.checksums || keeps_sums || scheme.is_literal())
+        (!self.checksums || keeps_sums || scheme.is_published())
             && (!later || scheme.commits_later())
             && (!self.of_pages || scheme == Scheme::Rollback)
-            && !(self.of_other_form && scheme.is_literal())
+            && !(self.of_other_form && scheme.is_published())
     }
 
     /// Runs the script under every schedule of the scope and verifies every image of each.
@@ -325,7 +325,7 @@ impl Scope {
     /// The cache of which the queue has that many lines: as many, or half.
     fn cache_bytes_for(&self, scheme: Scheme) -> u64 {
         let lines_bytes = self.queue_lines * 64;
-        if scheme.is_literal() { lines_bytes } else { lines_bytes / 2 }
+        if scheme.is_published() { lines_bytes } else { lines_bytes / 2 }
     }
 
     /// A pool with the script's root block, everything durable, and where that is.
@@ -376,7 +376,7 @@ impl Scope {
                 lane.run(store_again).expect("a scope's pool works");
             }
         }
-        if scheme.is_literal() {
+        if scheme.is_published() {
             // What is only logically committed a literal variant on undo takes back.
             pool.close();
         } else {
@@ -402,7 +402,7 @@ impl Scope {
         let more = match scheme {
             Scheme::UndoArchapt => self.beside_rings.saturating_sub(1),
             // Checksums, of every block.
-            _ if scheme.is_literal() && !self.checksums => 8,
+            _ if scheme.is_published() && !self.checksums => 8,
             Scheme::Rollback => self.pages_beside,
             Scheme::Atlas => self.beside_rings,
             // The log grows, and freed large blocks stay with it.

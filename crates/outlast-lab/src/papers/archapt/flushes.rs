@@ -117,8 +117,8 @@ impl Variant {
             vec![on(Scheme::Undo, Layout::Coalesced), on(Scheme::Undo, Layout::Scattered)];
         let named: Vec<&str> = schemes_counted().filter(|name| task.counts_scheme(name)).collect();
         for scheme in available(&named, listen) {
-            let is_literal = LITERAL.contains(&scheme.name());
-            let plain = Self { checksums: is_literal, ..on(scheme, Layout::Coalesced) };
+            let is_published = LITERAL.contains(&scheme.name());
+            let plain = Self { checksums: is_published, ..on(scheme, Layout::Coalesced) };
             if !all.contains(&plain) {
                 all.push(plain);
             }

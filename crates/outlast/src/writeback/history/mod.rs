@@ -24,7 +24,7 @@ use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::spin::SpinLock;
 use objht::{Known, ObjHt, STEP_MAX};
-pub(super) use queue::LruQueue;
+pub(crate) use queue::LruQueue;
 
 /// The size of the queue in caches. A cache has sets, so that it keeps lines longer
 /// than others that were used later. With room for one cache up to three flushes of ten by age find

@@ -9,7 +9,7 @@ use crate::transact::Abort;
 use crate::tx::Tx;
 
 /// A part of a payload, in one region.
-pub(super) struct Part {
+pub(crate) struct Part {
     pub region: Region,
     /// Its first line there.
     pub line: u64,
@@ -23,7 +23,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Cuts the payload into parts of whole items, from a line of a region on and through as many
     /// further regions as it takes, which `more` finds. `spare` lines stay free at each end, one
     /// of them for the name of the next region.
-    pub(super) fn place_parts(
+    pub(crate) fn place_parts(
         &mut self,
         mut region: Region,
         mut line: u64,

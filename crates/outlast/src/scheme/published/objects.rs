@@ -8,7 +8,7 @@ use outlast_trace::{LINE_BYTES, LineAddr};
 
 use crate::io::{Io, Site};
 use crate::pool::Pool;
-use crate::writeback::history::{Access, LruQueue, Sample};
+use crate::writeback::{Access, LruQueue, Sample};
 
 /// A transaction that is over, as its lane hands it over.
 pub(crate) struct Ended {
@@ -60,7 +60,7 @@ struct LaneObjects {
 }
 
 /// The queue and the objects.
-pub(super) struct Objects {
+pub(crate) struct Objects {
     sample: Sample,
     queue: LruQueue,
     pending: HashMap<Object, Pending>,

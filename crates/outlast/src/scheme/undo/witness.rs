@@ -26,11 +26,16 @@
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
-use outlast_trace::PoolOffset;
+use outlast_trace::{ByteRange, PoolOffset};
 
-use crate::io::Site;
-use crate::log::{self, Item, Record, RecordKind, lines_for};
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::layout::{Geometry, LANE_FLOOR};
+use crate::log::{self, Item, LiveRecord, Record, RecordKind, lines_for};
 use crate::plant::Plant;
+use crate::pool::Pool;
+use crate::recover::is_changeable;
+use crate::sealed::seal_at;
 use crate::transact::Abort;
 use crate::tx::blocks::reserved_word;
 use crate::tx::{Tx, next_number};
@@ -44,7 +49,7 @@ const LINES_AHEAD: u64 = 4;
 impl<M: Medium> Tx<'_, M> {
     /// Flushes the data and commits by witnesses. `false` when that cannot be done, and nothing
     /// was.
-    pub(super) fn bear_witness(&mut self) -> Result<bool, Abort> {
+    pub(crate) fn bear_witness(&mut self) -> Result<bool, Abort> {
         let io = self.io();
         let ring = self.ring();
         if !self.lane.buffers.is_alone || ring.undo_parts() < 2 {
@@ -54,7 +59,7 @@ impl<M: Medium> Tx<'_, M> {
         if region.is_elsewhere || !self.gather_witnesses() {
             return Ok(false);
         }
-        let witnesses = &self.lane.buffers.witnesses;
+        let witnesses = &self.lane.buffers.undo.witnesses;
         if lines_for(witnesses.len()) > region.lines - line {
             return Ok(false);
         }
@@ -68,7 +73,7 @@ impl<M: Medium> Tx<'_, M> {
         self.fence_or_fail(site)?;
         self.lane.log.last_undo = seq;
         if io.medium.is_paged() {
-            self.leave_half(lines_for(self.lane.buffers.witnesses.len()));
+            self.leave_half(lines_for(self.lane.buffers.undo.witnesses.len()));
         } else if !io.plants(Plant::HalvesNotSwapped) {
             self.lane.log.half ^= 1;
         }
@@ -83,7 +88,7 @@ impl<M: Medium> Tx<'_, M> {
     /// UNDO-5: a word of each line, and what it holds. `false` when some line has none.
     fn gather_witnesses(&mut self) -> bool {
         let io = self.io();
-        let mut witnesses = std::mem::take(&mut self.lane.buffers.witnesses);
+        let mut witnesses = std::mem::take(&mut self.lane.buffers.undo.witnesses);
         witnesses.clear();
         let all = self.gather_data_witnesses(&mut witnesses)
             && (self.are_witnesses_new(&witnesses) || io.plants(Plant::WitnessAlwaysTrue));
@@ -97,7 +102,7 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         let few = witnesses.len() <= 2 * WITNESSES_MAX;
-        self.lane.buffers.witnesses = witnesses;
+        self.lane.buffers.undo.witnesses = witnesses;
         all && few
     }
 
@@ -141,9 +146,32 @@ impl<M: Medium> Tx<'_, M> {
     }
 }
 
+impl<M: Medium> Pool<M> {
+    /// UNDO-6: makes the mark durable that an undo transaction with witnesses has left out, if the
+    /// lane's last one did.
+    pub(crate) fn settle(&self, lane: usize) {
+        let unmarked = &self.lanes[lane].shared.unmarked;
+        if unmarked.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        // The second thread waits for the fence of the first.
+        let _settling = self.undo.settling.lock(&self.medium);
+        let last = unmarked.load(Ordering::Acquire);
+        if last == 0 {
+            return;
+        }
+        let io = self.io();
+        let at = self.header().geometry.lane_at(lane).plus(LANE_FLOOR);
+        self.medium.store_u64(at, seal_at(last, at));
+        io.flush(Site::UndoSettled, at, 8);
+        io.fence(Site::UndoSettled);
+        unmarked.store(0, Ordering::Release);
+    }
+}
+
 /// Whether all of these witnesses agree. `None` when they speak of places that no transaction
 /// changes.
-pub(crate) fn agree<M: Medium>(
+fn agree<M: Medium>(
     medium: &M,
     witnesses: &[u64],
     is_changeable: impl Fn(PoolOffset) -> bool,
@@ -158,4 +186,27 @@ pub(crate) fn agree<M: Medium>(
         all &= medium.load_u64(at) == value;
     }
     Some(all)
+}
+
+/// Row c': takes the witnesses from behind a lane's undo records, and those records too when
+/// the witnesses prove their transaction committed.
+pub(crate) fn drop_witnessed<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    records: &mut Vec<LiveRecord>,
+) -> Result<(), PoolError> {
+    let Some(last) = records.pop_if(|last| last.kind == RecordKind::Witnesses) else {
+        return Ok(());
+    };
+    let len = io.medium.len();
+    let is_changeable = |at: PoolOffset| is_changeable(geometry, len, ByteRange::new(at, 8));
+    match agree(io.medium, &last.payload, is_changeable) {
+        Some(agree) if agree || io.plants(Plant::WitnessesBelieved) => records.clear(),
+        Some(_) => {}
+        None => {
+            let what = "a witness speaks of a place that no transaction changes";
+            return Err(PoolError::Damaged { at: geometry.chunk_at(0), what });
+        }
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Literal variants: they drop a transaction's log when each of its objects was
+//! The history unit as published: it drops a transaction's log when each of its objects was
 //! flushed or *believed* to be written back, because it has left the LRU queue and has checksums.
 //!
 //! As published (section III of the paper on Archapt), with its flaws, of which the crash tests of
@@ -14,35 +14,39 @@
 //! * A ring that is full, a full heap and the end of the pool flush what is pending, as the sound
 //!   variant does: the paper's log has no end.
 
-mod objects;
-
-pub(crate) use objects::Ended;
-
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr};
 
-use super::{Access, Reach, Sample, cache_bytes};
-use crate::checksums::Believed;
+use super::objects::Objects;
+use super::sums::Believed;
 use crate::io::Site;
 use crate::layout::{LANE_FLOOR, LANE_TAIL};
-use crate::pool::{OpenOptions, Pool};
+use crate::pool::{OpenOptions, Pool, RecoveredPool};
+use crate::scheme::Reading;
 use crate::sealed::seal_at;
 use crate::seq::Seq;
-use objects::Objects;
+use crate::writeback::{Access, Reach, Sample, cache_bytes, sweep};
 
-/// The history unit of a literal variant, and the checksums that it relies on.
-pub(crate) struct Literal {
+/// The unit, and the checksums that it relies on.
+pub(crate) struct Unit {
     objects: Objects,
     believed: Believed,
+    reading: Reading,
 }
 
-impl Literal {
-    pub fn new(options: &OpenOptions, lanes: usize, believed: Believed) -> Self {
+impl Unit {
+    pub fn new<M: Medium>(pool: &RecoveredPool<M>, options: &OpenOptions) -> Self {
+        let (geometry, reading) = (pool.header().geometry, options.reading);
         let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
         let sample = Sample::one_in_two_to_the(options.sample_bits);
-        Self { objects: Objects::new(cache_bytes, sample, lanes), believed }
+        let rows_once_built = reading == Reading::RowsOnceBuilt;
+        Self {
+            objects: Objects::new(cache_bytes, sample, geometry.lanes as usize),
+            believed: Believed::new(geometry, pool.believed_contents(), rows_once_built),
+            reading,
+        }
     }
 
     /// Bytes of memory that queue and objects take.
@@ -51,7 +55,7 @@ impl Literal {
     }
 
     /// Takes the hints, believes what has left the queue to be written back, and drops logs.
-    pub fn step<M: Medium>(&mut self, pool: &Pool<M>, reads: &[Access]) {
+    fn step<M: Medium>(&mut self, pool: &Pool<M>, reads: &[Access]) {
         self.objects.drain(pool);
         self.objects.touch(reads);
         self.believe(pool);
@@ -116,10 +120,27 @@ impl Literal {
     }
 }
 
+/// Lets the unit catch up, and makes room when the lane's ring is nearly
+/// full. Does nothing while another lane is at it.
+pub fn step<M: Medium>(pool: &Pool<M>, own: usize, accesses: &mut Vec<Access>) {
+    {
+        let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
+        let Some(unit) = &mut sweeper.published else { return };
+        unit.step(pool, accesses);
+        accesses.clear();
+    }
+    let slot = &pool.lanes[own];
+    let used =
+        slot.shared.installed.load(Ordering::Relaxed) - slot.shared.tail.load(Ordering::Relaxed);
+    if used * 4 > slot.ring.lines * 3 {
+        sweep(pool, own, Reach::Lines(slot.ring.lines / 4));
+    }
+}
+
 /// Flushes, and fences, what is pending of these bytes before a transaction touches them.
-pub(crate) fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
+pub fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
-    let Some(Literal { objects, .. }) = &mut sweeper.literal else { return };
+    let Some(Unit { objects, .. }) = &mut sweeper.published else { return };
     objects.drain(pool);
     if objects.finish(pool.io(), bytes.lines()) {
         pool.io().fence(Site::AgedOut);
@@ -127,9 +148,9 @@ pub(crate) fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
 }
 
 /// A block gets a new owner: the checksums forget its lines.
-pub(crate) fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
+pub fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
-    let Some(Literal { believed, .. }) = &mut sweeper.literal else { return };
+    let Some(Unit { believed, .. }) = &mut sweeper.published else { return };
     let mut changed = Vec::new();
     let whole =
         |line: &LineAddr| block.at <= line.start() && line.start().plus(64).0 <= block.end().0;
@@ -144,15 +165,15 @@ pub(crate) fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
 }
 
 /// Lines that are in checksums get those of what a commit leaves there: the lines with their
-/// contents. Their fence is the caller's.
-pub(crate) fn renew_sums<M: Medium>(
+/// contents, by the reading of the paper. Their fence is the caller's.
+pub fn renew_sums<M: Medium, I: Iterator<Item = (LineAddr, [u64; 8])>>(
     pool: &Pool<M>,
-    lines: impl Iterator<Item = (LineAddr, [u64; 8])>,
+    lines: impl FnOnce(Reading) -> I,
 ) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
-    let Some(Literal { believed, .. }) = &mut sweeper.literal else { return };
+    let Some(Unit { believed, reading, .. }) = &mut sweeper.published else { return };
     let mut changed = Vec::new();
-    for (line, content) in lines {
+    for (line, content) in lines(*reading) {
         if believed.contains(&pool.medium, line) {
             believed.set(pool.io(), line, Some(&content), &mut changed);
         }
@@ -172,10 +193,10 @@ fn flush_sums<M: Medium>(pool: &Pool<M>, mut changed: Vec<LineAddr>) -> bool {
 }
 
 /// Whether the log of that commit was dropped.
-pub(crate) fn is_dropped<M: Medium>(pool: &Pool<M>, seq: Seq) -> bool {
+pub fn is_dropped<M: Medium>(pool: &Pool<M>, seq: Seq) -> bool {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
-    let Some(literal) = &mut sweeper.literal else { return false };
-    literal.objects.drain(pool);
-    literal.drop_logs(pool);
-    !literal.objects.is_logged(seq.counter())
+    let Some(unit) = &mut sweeper.published else { return false };
+    unit.objects.drain(pool);
+    unit.drop_logs(pool);
+    !unit.objects.is_logged(seq.counter())
 }

@@ -1,4 +1,8 @@
-//! Undo logging whose commits flush no data: old words before the stores, new words at the commit.
+//! Data that is flushed when it has probably left the cache, on redo logging and on undo logging (mechanisms of
+//! Archapt). On redo the commit is that of [`redo`](super::redo); which records a lane covers, and when, is
+//! AGE-1 to AGE-3 in [`writeback`](crate::writeback).
+//!
+//! # Undo logging whose commits flush no data: old words before the stores, new words at the commit
 //!
 //! When data is flushed by age, a committed transaction's lines may stay in the cache for long.
 //! Its old words could only take it back; so the commit also logs what it has stored, as redo
@@ -28,9 +32,10 @@ use outlast_pmem::Medium;
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{LineEntry, runs};
-use crate::log::{self, Place, Record, RecordKind, Region, lines_for};
+use crate::log::{self, LiveRecord, Place, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneShared;
+use crate::scheme::{Discipline, Facts};
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::commit_record::ITEM_WORDS_MAX;
@@ -38,14 +43,100 @@ use crate::tx::placed::Placed;
 use crate::tx::{Buffers, Tx};
 use crate::writeback::{enter_commit, reserve_lines};
 
+pub(crate) struct Redo;
+
+impl Discipline for Redo {
+    const FACTS: Facts = Facts { is_stepped: true, covers: true, by_age: true, ..Facts::REDO };
+}
+
+pub(crate) struct Undo;
+
+impl Discipline for Undo {
+    const FACTS: Facts = Facts {
+        commits_at: &[Site::RedoRecord],
+        keeps_announced: true,
+        logs_old_bits: false,
+        has_floor: true,
+        is_stepped: true,
+        covers: true,
+        by_age: true,
+        ..Facts::IN_PLACE
+    };
+
+    /// SEAL-2.
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        if tx.has_stored_nothing() {
+            tx.release_locks(None);
+            return Ok(Ticket::NOTHING);
+        }
+        let runs = tx.make_runs();
+        if tx.flush_unsealed() || runs {
+            tx.io().fence(Site::UndoFresh);
+        }
+        tx.swap_payloads();
+        let sealed = tx.seal();
+        if sealed.is_err() {
+            tx.swap_payloads();
+        }
+        let (number, head, flushed) = sealed?;
+        let (seq, shared) = (tx.pool.seq(number), &tx.pool.lanes[tx.lane.id].shared);
+        // AGE-2: it has covered what was flushed before.
+        shared.fenced.store(flushed, Ordering::Release);
+        tx.lane.deferred.is_unfenced = false;
+        if tx.keeps_sums() {
+            let mut deltas = tx.begin_deltas(number);
+            tx.note_stored(&mut deltas);
+            tx.store_summed_allocations(&mut deltas);
+            tx.note_given_back(&mut deltas);
+        } else {
+            tx.store_allocations();
+        }
+        tx.release_locks(Some(number));
+        tx.end_sealed(head, number);
+        tx.end_blocks_after(seq);
+        tx.fetch_ahead();
+        Ok(Ticket::of(seq))
+    }
+
+    fn log_old<M: Medium>(tx: &mut Tx<'_, M>) -> Result<(), Abort> {
+        tx.write_before_records()
+    }
+
+    fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
+        tx.end_aborted_by_age(stored, |_, last| last);
+    }
+}
+
 impl<M: Medium> Tx<'_, M> {
+    /// The record of new words, fenced. Returns its number, the position behind it, and how far the lane had
+    /// flushed before.
+    fn seal(&mut self) -> Result<(u64, u64, u64), Abort> {
+        self.gather_after();
+        let space = self.reserve_record(self.ring_share())?;
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        if self.lane.buffers.sealed.last == 0 {
+            enter_commit(self.pool, shared);
+        }
+        let number = self.draw_number()?;
+        let head = self.write_record(space, self.pool.seq(number));
+        self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
+        if self.io().plants(Plant::EarlyRelease) {
+            self.release_locks(Some(number));
+        }
+        let flushed = shared.flushed.load(Ordering::Relaxed);
+        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        // The commit point.
+        self.fence_or_fail(Site::RedoRecord)?;
+        Ok((number, head, flushed))
+    }
+
     /// Lines of the ring that a transaction's old words may take, and its seal.
     fn ring_share(&self) -> u64 {
         (self.ring().lines / 4).max(1)
     }
 
     /// SEAL-1: gathered old words go into the ring, durably.
-    pub(super) fn write_before_records(&mut self) -> Result<(), Abort> {
+    pub(crate) fn write_before_records(&mut self) -> Result<(), Abort> {
         if self.lane.buffers.sealed.last == 0 {
             let shared = &self.pool.lanes[self.lane.id].shared;
             enter_commit(self.pool, shared);
@@ -138,96 +229,29 @@ impl<M: Medium> Tx<'_, M> {
         }
         let seq = self.ticket()?;
         let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-        let lines = log::append(
-            io,
-            Site::UndoRecord,
-            region,
-            line,
-            Record::new(RecordKind::Before, seq, rest),
-        );
+        let record = Record::new(RecordKind::Before, seq, rest);
+        let lines = log::append(io, Site::UndoRecord, region, line, record);
         self.lane.buffers.undo.at = Some((region, line + lines));
         self.lane.buffers.undo.logged += words;
         Ok(())
     }
 
     /// Whether there is nothing to commit, whatever was announced.
-    pub(super) fn has_stored_nothing(&self) -> bool {
+    pub(crate) fn has_stored_nothing(&self) -> bool {
         let buffers = &self.lane.buffers;
         buffers.sealed.last == 0 && buffers.allocated.is_empty() && buffers.freed.is_empty()
     }
 
-    /// SEAL-2.
-    pub(super) fn commit_sealed(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        if self.has_stored_nothing() {
-            self.release_locks(None);
-            return Ok(Ticket::NOTHING);
-        }
-        let runs = self.make_runs();
-        if self.flush_unsealed() || runs {
-            io.fence(Site::UndoFresh);
-        }
-        self.swap_payloads();
-        self.gather_after();
-        let space = match self.reserve_record(self.ring_share()) {
-            Ok(space) => space,
-            Err(abort) => {
-                self.swap_payloads();
-                return Err(abort);
-            }
-        };
-        let shared = &self.pool.lanes[self.lane.id].shared;
-        if self.lane.buffers.sealed.last == 0 {
-            enter_commit(self.pool, shared);
-        }
-        let number = match self.draw_number() {
-            Ok(number) => number,
-            Err(abort) => {
-                self.swap_payloads();
-                return Err(abort);
-            }
-        };
-        let seq = self.pool.seq(number);
-        let head = self.write_record(space, seq);
-        self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
-        if io.plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
-        }
-        let flushed = shared.flushed.load(Ordering::Relaxed);
-        // The commit point.
-        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
-        if let Err(abort) = self.fence_or_fail(Site::RedoRecord) {
-            self.swap_payloads();
-            return Err(abort);
-        }
-        // AGE-2: it has covered what was flushed before.
-        shared.fenced.store(flushed, Ordering::Release);
-        self.lane.deferred.is_unfenced = false;
-        if self.keeps_sums() {
-            let mut deltas = self.begin_deltas(number);
-            self.note_stored(&mut deltas);
-            self.store_summed_allocations(&mut deltas);
-            self.note_given_back(&mut deltas);
-        } else {
-            self.store_allocations();
-        }
-        self.release_locks(Some(number));
-        self.end_sealed(head, number);
-        self.end_blocks_after(seq);
-        self.fetch_ahead();
-        Ok(Ticket::of(seq))
-    }
-
     /// SEAL-2: contents of new blocks that the seal will not have are flushed. Whether there were any.
     fn flush_unsealed(&mut self) -> bool {
-        if self.lane.buffers.fresh_lines.is_empty() {
+        if self.lane.buffers.undo.fresh_lines.is_empty() {
             return false;
         }
-        if self.pool.is_literal || !self.find_sealed_blocks() {
+        if !self.find_sealed_blocks() {
             self.flush_fresh();
             return true;
         }
-        let mut lines = std::mem::take(&mut self.lane.buffers.fresh_lines);
+        let mut lines = std::mem::take(&mut self.lane.buffers.undo.fresh_lines);
         let found = lines.len();
         lines.retain(|index| {
             let line = self.lane.buffers.lines.entries()[*index as usize].line;
@@ -238,7 +262,7 @@ impl<M: Medium> Tx<'_, M> {
             is_sealed
         });
         let flushed = lines.len() < found;
-        self.lane.buffers.fresh_lines = lines;
+        self.lane.buffers.undo.fresh_lines = lines;
         flushed
     }
 
@@ -288,7 +312,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The records up to `head` are complete and everything below is in place.
-    pub(super) fn end_sealed(&mut self, head: u64, number: u64) {
+    pub(crate) fn end_sealed(&mut self, head: u64, number: u64) {
         let shared = &self.pool.lanes[self.lane.id].shared;
         self.lane.log.head = head;
         shared.last_installed.store(number, Ordering::Release);
@@ -296,17 +320,18 @@ impl<M: Medium> Tx<'_, M> {
         shared.bound.store(LaneShared::IDLE, Ordering::Release);
     }
 
-    /// SEAL-4. What the transaction stored is put back already.
-    pub(super) fn end_aborted(&mut self) {
-        let io = self.io();
-        if self.lane.buffers.undo.stored {
+    /// SEAL-4. What the transaction `stored` is put back already. `mark` gets the number of its last record and
+    /// returns the number under which its records end.
+    pub(crate) fn end_aborted_by_age(
+        &mut self,
+        stored: bool,
+        mark: impl FnOnce(&mut Self, u64) -> u64,
+    ) {
+        if stored {
             self.flush_data();
-            io.fence(Site::UndoData);
+            self.io().fence(Site::UndoData);
         }
-        let mut last = self.lane.buffers.sealed.last;
-        if self.pool.is_literal {
-            last = self.end_aborted_logically(last);
-        }
+        let last = mark(self, self.lane.buffers.sealed.last);
         if last != 0 {
             self.end_sealed(self.lane.log.head, last);
         }
@@ -318,29 +343,38 @@ impl<M: Medium> Tx<'_, M> {
 
 /// A sealed transaction's buffers beside its old words.
 #[derive(Default)]
-pub(crate) struct SealedProgress {
+pub(crate) struct InTx {
     /// The number of its last record of old words; zero before there is one.
-    pub(super) last: u64,
+    pub(crate) last: u64,
     /// How many numbers it has drawn for old words since its view was taken.
-    pub(super) tickets: u64,
+    pub(crate) tickets: u64,
     /// Lines of the ring that its old words take.
     ring_lines: u64,
     /// New blocks whose contents the seal takes along, while there are lines of new blocks that were
     /// not flushed.
-    pub(super) blocks: Placed,
+    pub(crate) blocks: Placed,
     /// The new words while the old ones are the payload, and the other way round.
     other: crate::log::Payload,
 }
 
-impl SealedProgress {
-    pub(super) fn is_clear(&self) -> bool {
+impl InTx {
+    pub(crate) fn is_clear(&self) -> bool {
         self.last == 0 && self.tickets == 0 && self.other.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if !self.is_clear() {
             (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
             self.other.clear();
         }
     }
+}
+
+/// Row d': a complete record of new words seals what its lane has logged before. Row i': back to
+/// the end of the transaction before, which a literal variant marks by a record without words.
+pub(crate) fn seal_off(undo: &mut Vec<&LiveRecord>) {
+    let kept = undo.iter().take_while(|record| record.kind == RecordKind::Undo).count();
+    let is_mark =
+        |record: &&LiveRecord| record.kind == RecordKind::Before && record.payload.is_empty();
+    undo.truncate(undo.iter().rposition(is_mark).map_or(kept, |mark| mark + 1));
 }

@@ -22,43 +22,63 @@ use outlast_pmem::Medium;
 use crate::ack::Ticket;
 use crate::alloc::Reserved;
 use crate::io::Site;
-use crate::log::{self, Record, RecordKind, lines_for};
+use crate::log::{self, Record, RecordKind};
 use crate::plant::Plant;
+use crate::pool::Pool;
+use crate::recover::LiveLog;
+use crate::scheme::parts::Part;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
-use crate::tx::parts::Part;
 
 /// Lines that stay free at the end of a region: for the name of the next, and for the word that a
 /// final part has more.
 const SPARE_LINES: u64 = 2;
 
-impl<M: Medium> Tx<'_, M> {
-    pub(super) fn commit_commands(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        self.gather_new();
-        let (region, line) = self.lane.log.commands.unwrap_or_else(|| (self.ring(), 0));
-        let more = |tx: &mut Self, lines| tx.reserve_log_region(lines);
-        let parts = self.place_parts(region, line, SPARE_LINES, more)?;
-        self.lock_write_set()?;
-        let number = self.draw_number()?;
-        let seq = self.pool.seq(number);
-        self.append_commands(&parts, seq);
+pub(crate) struct Aof;
+
+impl Discipline for Aof {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::Command],
+        keeps_chunks: true,
+        ..Facts::WRITE_SET
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        let io = tx.io();
+        tx.gather_new();
+        let (region, line) = tx.lane.log.commands.unwrap_or_else(|| (tx.ring(), 0));
+        let more = |tx: &mut Tx<'_, M>, lines| tx.reserve_log_region(lines);
+        let parts = tx.place_parts(region, line, SPARE_LINES, more)?;
+        tx.lock_write_set()?;
+        let number = tx.draw_number()?;
+        let seq = tx.pool.seq(number);
+        tx.append_commands(&parts, seq);
         if io.plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
+            tx.release_locks(Some(number));
         }
         if io.plants(Plant::InstallBeforeFence) {
-            self.install();
-            self.store_allocations();
+            tx.install();
+            tx.store_allocations();
         }
-        self.fence_or_fail(Site::Command)?; // AOF-1
-        self.install();
-        self.store_allocations();
-        self.release_locks(Some(number));
-        self.end_commands(seq);
+        tx.fence_or_fail(Site::Command)?; // AOF-1
+        tx.install();
+        tx.store_allocations();
+        tx.release_locks(Some(number));
+        tx.end_commands(seq);
         Ok(Ticket::of(seq))
     }
 
+    /// A damaged word stays as it is: opening will say so.
+    fn close<M: Medium>(pool: &Pool<M>) -> bool {
+        let (io, geometry) = (pool.io(), &pool.header().geometry);
+        LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry)).is_ok()
+    }
+}
+
+impl<M: Medium> Tx<'_, M> {
     /// Stores and flushes the record, or its parts, and where the log goes on.
     fn append_commands(&mut self, parts: &[Part], seq: Seq) {
         let io = self.io();
@@ -69,34 +89,25 @@ impl<M: Medium> Tx<'_, M> {
         for (index, part) in parts.iter().enumerate() {
             let mut line = part.line;
             let words = &payload[part.words.clone()];
-            if index == last && before > 0 {
-                let counted: Vec<u64> = [before as u64].iter().chain(words).copied().collect();
-                line += log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::RedoFinal, seq, &counted),
-                );
-            } else if !words.is_empty() {
-                let kind = if index == last { RecordKind::Redo } else { RecordKind::RedoPart };
-                line += log::append(io, site, part.region, line, Record::new(kind, seq, words));
+            let counted: Vec<u64>;
+            let (kind, words) = match index == last {
+                true if before > 0 => {
+                    counted = [&[before as u64], words].concat();
+                    (RecordKind::RedoFinal, &counted[..])
+                }
+                true => (RecordKind::Redo, words),
+                false => (RecordKind::RedoPart, words),
+            };
+            if !words.is_empty() {
+                let record = Record::new(kind, seq, words);
+                line += log::append(io, site, part.region, line, record);
             }
             if let Some(next) = part.next {
                 let named = [next.at.0, next.lines];
-                log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::Onward, seq, &named),
-                );
+                let record = Record::new(RecordKind::Onward, seq, &named);
+                log::append(io, site, part.region, line, record);
             }
-            debug_assert!(
-                line < part.region.lines,
-                "a line stays free: {}",
-                lines_for(words.len())
-            );
+            debug_assert!(line < part.region.lines, "a line stays free: {}", words.len());
             self.lane.log.commands = Some((part.region, line));
         }
     }

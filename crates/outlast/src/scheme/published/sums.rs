@@ -1,4 +1,4 @@
-//! Checksums of what the literal variants believe to be written back, as the paper on Archapt has
+//! Checksums of what the published variants believe to be written back, as the paper on Archapt has
 //! them: they contain the lines that left the LRU queue without a flush, and no others.
 //!
 //! Nothing here is sound, on purpose. The sums of a line's column and row and the bit that makes it
@@ -117,7 +117,7 @@ fn sums_of<M: Medium>(medium: &M, matrix: &MatrixAt) -> Vec<Line> {
 }
 
 /// Whether a matrix counts as right; if not, what is wrong, and what would put it right.
-pub(super) fn judge<M: Medium>(
+pub(crate) fn judge<M: Medium>(
     medium: &M,
     matrices: &Matrices,
     content: Content,

@@ -4,13 +4,15 @@
 //!   over it: whatever the cache evicts, recovery can put it back. Announced ranges gather and
 //!   share one record, one flush batch and one fence, paid at the first store.
 //! * **UNDO-2** At commit all lines stored to are flushed and fenced before the mark.
-//! * **UNDO-3** Where witnesses do not speak for it (UNDO-5, [`witness`](super::witness)), the mark raises
+//! * **UNDO-3** Where witnesses do not speak for it (UNDO-5, [`witness`]), the mark raises
 //!   the lane's floor to the transaction's last record: one word, the commit point. It is flushed
 //!   and fenced before the acknowledgement and before any lock is released.
 //! * **UNDO-4** A word is logged once per transaction, so the order of putting back within a
 //!   transaction does not matter; new blocks are not logged at all.
 //!
-//! `none` keeps old words in volatile memory, to be able to abort, and neither logs nor flushes.
+//! How old words are kept, put in place and put back is here for all schemes that store in place.
+
+pub(crate) mod witness;
 
 use std::sync::atomic::Ordering;
 
@@ -24,8 +26,9 @@ use crate::layout::LANE_FLOOR;
 use crate::lines::{runs, word_mask};
 use crate::log::{self, Item, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::scheme::{Discipline, Facts, under};
 use crate::sealed::seal_at;
+use crate::spin::SpinLock;
 use crate::transact::Abort;
 use crate::tx::{Tx, next_number};
 
@@ -35,32 +38,74 @@ const ITEM_WORDS_MAX: usize = 384;
 /// Lines that a region of the heap has at least, if that many are free in one piece.
 const REGION_LINES: u64 = 1024;
 
-/// How far a transaction's undo log has come.
-#[derive(Default)]
-pub(crate) struct UndoProgress {
-    /// Words of the payload that are in the log, durably.
-    pub(super) logged: usize,
-    /// Where the next record goes; `None` at the start of the lane's half of the ring.
-    pub(super) at: Option<(Region, u64)>,
-    /// Something was stored in place.
-    pub(super) stored: bool,
+pub(crate) struct Undo;
+
+impl Discipline for Undo {
+    const FACTS: Facts = Facts {
+        commits_at: &[Site::UndoMark, Site::UndoWitnesses],
+        keeps_announced: true,
+        ..Facts::IN_PLACE
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        let number = tx.draw_number()?;
+        // Allocations gathered after the last store, if any.
+        tx.log_gathered()?;
+        tx.store_allocations();
+        if tx.io().plants(Plant::EarlyRelease) {
+            tx.release_locks(Some(number));
+        }
+        if !tx.bear_witness()? {
+            tx.flush_data();
+            if !tx.io().plants(Plant::MarkWithData) {
+                tx.fence_or_fail(Site::UndoData)?;
+            }
+            tx.mark_done()?;
+        }
+        tx.release_locks(Some(number));
+        tx.end_blocks();
+        Ok(Ticket::of(tx.pool.seq(number)))
+    }
 }
 
-impl UndoProgress {
-    pub(super) fn is_clear(&self) -> bool {
-        self.logged == 0 && self.at.is_none() && !self.stored
+/// State of undo in a pool.
+#[derive(Default)]
+pub(crate) struct InPool {
+    /// Held by the thread that makes up for a lane's mark.
+    settling: SpinLock<()>,
+}
+
+/// How far a transaction's undo log has come.
+#[derive(Default)]
+pub(crate) struct InTx {
+    /// Words of the payload that are in the log, durably.
+    pub(crate) logged: usize,
+    /// Where the next record goes; `None` at the start of the lane's half of the ring.
+    pub(crate) at: Option<(Region, u64)>,
+    /// Something was stored in place.
+    pub(crate) stored: bool,
+    /// Lines of new blocks that are stored to and not flushed yet.
+    pub(crate) fresh_lines: Vec<u32>,
+    /// Alone: where, and what stands there when everything is durable.
+    pub(crate) witnesses: Vec<u64>,
+}
+
+impl InTx {
+    pub(crate) fn is_clear(&self) -> bool {
+        self.logged == 0 && self.at.is_none() && !self.stored && self.fresh_lines.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if !self.is_clear() {
-            *self = Self::default();
+            (self.logged, self.at, self.stored) = (0, None, false);
+            self.fresh_lines.clear();
         }
     }
 }
 
 impl<M: Medium> Tx<'_, M> {
     /// Takes the locks of a range and gathers its old words, as far as they are not kept yet.
-    pub(super) fn keep_old(&mut self, at: PoolOffset, len: u64) -> Result<(), Abort> {
+    pub(crate) fn keep_old(&mut self, at: PoolOffset, len: u64) -> Result<(), Abort> {
         if len == 0 || (!self.lane.buffers.fresh.is_empty() && self.is_fresh(at, len)) {
             return Ok(());
         }
@@ -84,8 +129,8 @@ impl<M: Medium> Tx<'_, M> {
             if self.pool.io().plants(Plant::LoggedTwice) {
                 missing = touched;
             }
-            if missing != 0 && self.pool.is_literal {
-                self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
+            if missing != 0 {
+                self.touch(ByteRange::new(line.start(), LINE_BYTES));
             }
             if missing != 0 && self.keeps_sums() {
                 self.keep_for_sums(index, missing);
@@ -120,7 +165,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Gathers what a block's durable word said before: `allocated` or not.
-    pub(super) fn note_old_allocation(&mut self, block: Block, allocated: bool) {
+    pub(crate) fn note_old_allocation(&mut self, block: Block, allocated: bool) {
         if self.io().plants(Plant::AllocationNotLogged) {
             return;
         }
@@ -134,7 +179,7 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    pub(super) fn store_in_place(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+    pub(crate) fn store_in_place(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         let early = self.io().plants(Plant::StoreBeforeLog);
         if !self.mark_stored(at, bytes.len()) {
             self.keep_old(at, bytes.len() as u64)?;
@@ -147,23 +192,6 @@ impl<M: Medium> Tx<'_, M> {
         self.lane.buffers.undo.stored = true;
         self.pool.medium.store(at, bytes);
         if early { self.log_gathered() } else { Ok(()) }
-    }
-
-    /// `none`: stores a word of a transaction that runs alone, and keeps the old one if it does not
-    /// have that yet.
-    pub(super) fn exchange_word(&mut self, at: PoolOffset, value: u64) {
-        let buffers = &mut self.lane.buffers;
-        let (index, _) = buffers.lines.find_or_add(at.line());
-        let entry = buffers.lines.entry_mut(index);
-        let mask = word_mask(at.in_line(), at.in_line() + 8);
-        if entry.words & mask == 0 {
-            entry.words |= mask;
-            buffers.payload.append_words(at, &[self.pool.medium.load_u64(at)], ITEM_WORDS_MAX);
-            buffers.undo.logged = buffers.payload.as_words().len();
-        }
-        entry.note_store(mask);
-        buffers.undo.stored = true;
-        self.pool.medium.store_u64(at, value);
     }
 
     /// Notes that the lines of a range are stored to, if the old content of the range is kept.
@@ -184,19 +212,16 @@ impl<M: Medium> Tx<'_, M> {
 
     /// UNDO-1: what was gathered goes into the log, durably.
     #[inline]
-    pub(super) fn log_gathered(&mut self) -> Result<(), Abort> {
+    pub(crate) fn log_gathered(&mut self) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
         if buffers.undo.logged == buffers.payload.as_words().len() {
             return Ok(());
         }
-        if self.pool.logging == Logging::Volatile {
-            self.lane.buffers.undo.logged = self.lane.buffers.payload.as_words().len();
-            return Ok(());
-        }
-        if self.is_sealed() { self.write_before_records() } else { self.write_records() }
+        under!(self.pool.scheme(), D => D::log_old(self))
     }
 
-    fn write_records(&mut self) -> Result<(), Abort> {
+    /// UNDO-1, as records of the lane's half of the ring.
+    pub(crate) fn write_undo_records(&mut self) -> Result<(), Abort> {
         let io = self.io();
         let begins = self.lane.buffers.undo.at.is_none();
         if begins && io.medium.is_paged() && self.ring().undo_parts() < 2 && self.lane.log.stale > 0
@@ -221,13 +246,8 @@ impl<M: Medium> Tx<'_, M> {
             }
             let seq = next_number(self.lane.log.last_undo, self.pool.generation)?;
             let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-            let lines = log::append(
-                io,
-                Site::UndoRecord,
-                region,
-                line,
-                Record::new(RecordKind::Undo, seq, rest),
-            );
+            let record = Record::new(RecordKind::Undo, seq, rest);
+            let lines = log::append(io, Site::UndoRecord, region, line, record);
             self.lane.log.last_undo = seq;
             self.lane.buffers.undo.at = Some((region, line + lines));
             self.lane.buffers.undo.logged += words;
@@ -256,7 +276,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// LOG-10, where the medium tears lines: the lane's next transaction takes the other half of the ring, and makes
     /// blank what this one has used of its own, `more` lines behind its undo records included.
-    pub(super) fn leave_half(&mut self, more: u64) {
+    pub(crate) fn leave_half(&mut self, more: u64) {
         let Some((region, line)) = self.lane.buffers.undo.at else { return };
         let ring = self.ring();
         let part = ring.undo_part(self.lane.log.half);
@@ -267,14 +287,14 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// New blocks filled before a record share its fence: then they need no witness.
-    pub(super) fn flush_fresh(&mut self) {
-        let mut lines = std::mem::take(&mut self.lane.buffers.fresh_lines);
+    pub(crate) fn flush_fresh(&mut self) {
+        let mut lines = std::mem::take(&mut self.lane.buffers.undo.fresh_lines);
         lines.drain(..).for_each(|index| self.flush_fresh_line(index));
-        self.lane.buffers.fresh_lines = lines;
+        self.lane.buffers.undo.fresh_lines = lines;
     }
 
     /// The same for one entry of the lines.
-    pub(super) fn flush_fresh_line(&mut self, index: u32) {
+    pub(crate) fn flush_fresh_line(&mut self, index: u32) {
         let io = self.io();
         if io.plants(Plant::FreshUnflushed) {
             return;
@@ -302,12 +322,12 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// A stretch of the heap for the log of this transaction.
-    pub(super) fn reserve_log_region(&mut self, lines: u64) -> Result<Region, Abort> {
+    pub(crate) fn reserve_log_region(&mut self, lines: u64) -> Result<Region, Abort> {
         self.reserve_log_region_by(lines, |heap, io, settle| heap.reserve_region(io, lines, settle))
     }
 
     /// As `reserve_log_region`, from what `from` finds.
-    pub(super) fn reserve_log_region_by(
+    pub(crate) fn reserve_log_region_by(
         &mut self,
         lines: u64,
         mut from: impl FnMut(&mut Heap, Io<'_, M>, &dyn Fn()) -> Result<Region, HeapError>,
@@ -324,34 +344,12 @@ impl<M: Medium> Tx<'_, M> {
         Ok(region)
     }
 
-    pub(super) fn ring(&self) -> Region {
+    pub(crate) fn ring(&self) -> Region {
         self.pool.lanes[self.lane.id].ring
     }
 
-    pub(super) fn commit_undo(&mut self) -> Result<Ticket, Abort> {
-        let number = self.draw_number()?;
-        // Allocations gathered after the last store, if any.
-        self.log_gathered()?;
-        self.store_allocations();
-        if self.pool.logging == Logging::Undo {
-            if self.io().plants(Plant::EarlyRelease) {
-                self.release_locks(Some(number));
-            }
-            if !self.bear_witness()? {
-                self.flush_data();
-                if !self.io().plants(Plant::MarkWithData) {
-                    self.fence_or_fail(Site::UndoData)?;
-                }
-                self.mark_done()?;
-            }
-        }
-        self.release_locks(Some(number));
-        self.end_blocks();
-        Ok(Ticket::of(self.pool.seq(number)))
-    }
-
     /// UNDO-2, but for its fence.
-    pub(super) fn flush_data(&self) {
+    pub(crate) fn flush_data(&self) {
         let io = self.io();
         let unflushed = |at| io.plants(Plant::FreshUnflushed) && self.is_fresh(at, 1);
         for entry in self.lane.buffers.lines.entries() {
@@ -363,7 +361,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// UNDO-3: the records of this lane are dead from here on.
-    pub(super) fn mark_done(&mut self) -> Result<(), Abort> {
+    pub(crate) fn mark_done(&mut self) -> Result<(), Abort> {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
         let word = seal_at(self.lane.log.last_undo.bits(), at);
@@ -384,7 +382,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Blocks given back are every lane's, now that the commit is durable; so are regions and what
     /// was taken and given back in one.
-    pub(super) fn end_blocks(&mut self) {
+    pub(crate) fn end_blocks(&mut self) {
         let buffers = &mut self.lane.buffers;
         if buffers.freed.is_empty() && buffers.regions.is_empty() {
             return;
@@ -398,25 +396,12 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Puts everything back. Durable bits need no care: they change only after the last thing
     /// that can fail.
-    pub(super) fn abort_undo(&mut self) {
+    pub(crate) fn abort_in_place(&mut self) {
         let stored = self.lane.buffers.undo.stored;
         if stored {
             self.put_back();
         }
-        if self.is_sealed() {
-            self.end_aborted();
-        } else if self.pool.logging.keeps_old_words() && self.lane.buffers.undo.logged > 0 {
-            if stored {
-                self.flush_data();
-                self.io().fence(Site::UndoData);
-            }
-            // Where that fails, nothing more of this pool becomes durable, and recovery puts back.
-            let _ = self.mark_done();
-        }
-        if self.pool.logging == Logging::Sections && stored {
-            // ATLAS-5.
-            self.await_stable(&self.predecessors());
-        }
+        under!(self.pool.scheme(), D => D::end_aborted(self, stored));
         // Optimistic readers may have copied what was in place for a while: the lines get a new
         // version although their content is the old one.
         let version = stored.then(|| self.tick());
@@ -424,7 +409,20 @@ impl<M: Medium> Tx<'_, M> {
         self.drop_reservations();
     }
 
-    pub(super) fn put_back(&mut self) {
+    /// Old words are in place again, if any new ones `stored`: makes them so durably, and the records dead.
+    pub(crate) fn make_put_back_durable(&mut self, stored: bool) {
+        if self.lane.buffers.undo.logged == 0 {
+            return;
+        }
+        if stored {
+            self.flush_data();
+            self.io().fence(Site::UndoData);
+        }
+        // Where that fails, nothing more of this pool becomes durable, and recovery puts back.
+        let _ = self.mark_done();
+    }
+
+    pub(crate) fn put_back(&mut self) {
         let payload = std::mem::take(&mut self.lane.buffers.payload);
         let skip = usize::from(self.io().plants(Plant::AbortIncomplete));
         // Bits were never stored. Words of directories were not either, and putting them back

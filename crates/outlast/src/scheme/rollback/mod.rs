@@ -19,7 +19,7 @@
 //! The root word is outside the heap, in a page with words of other protocols. Its page is its
 //! line.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
@@ -29,34 +29,97 @@ use crate::io::Site;
 use crate::layout::{PAGE_BYTES_MAX, ROOT_AT, TAG_AT};
 use crate::log::{self, BLANK, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
-use crate::scheme::Logging;
+use crate::pool::OpenOptions;
+use crate::scheme::parts::Part;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::seq::Seq;
 use crate::spin::wait_longer;
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
 use crate::tx::isolation::LOCK_PATIENCE;
-use crate::tx::parts::Part;
 
 /// Most words in one item of a journal, half of the largest page, so that every region has room
 /// for one.
 const ITEM_WORDS_MAX: usize = (PAGE_BYTES_MAX / 16) as usize;
 
-impl<M: Medium> Tx<'_, M> {
-    /// ROLLBACK-5: takes the right to write, if the scheme has one and this transaction does not.
-    #[inline]
-    pub(super) fn begin_writing(&mut self) -> Result<(), Abort> {
-        let free = self.lane.buffers.is_alone || self.io().plants(Plant::TwoWriters);
-        if self.pool.logging != Logging::Pages || free {
+pub(crate) struct Rollback;
+
+/// State of the journal in a pool.
+pub(crate) struct InPool {
+    /// The lane, plus one, whose transaction writes.
+    writer: AtomicU64,
+    page_bytes: u64,
+}
+
+impl InPool {
+    pub fn new(options: &OpenOptions) -> Self {
+        let page_bytes = options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two();
+        Self { writer: AtomicU64::new(0), page_bytes }
+    }
+}
+
+impl Discipline for Rollback {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::JournalEnd],
+        has_one_writer: true,
+        ..Facts::WRITE_SET
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        let io = tx.io();
+        let pages = tx.modified_pages();
+        let parts = tx.reserve_journal(&pages)?;
+        tx.lock_write_set()?;
+        let number = tx.draw_number()?;
+        let seq = tx.pool.seq(number);
+        tx.gather_pages(&pages);
+
+        if io.plants(Plant::JournalHeaderFirst) {
+            tx.write_journal_header(&parts, seq);
+        }
+        tx.write_journal(&parts, seq);
+        tx.fence_or_fail(Site::JournalPages)?; // ROLLBACK-1
+        if !io.plants(Plant::JournalHeaderFirst) {
+            tx.write_journal_header(&parts, seq);
+        }
+        if io.plants(Plant::EarlyRelease) {
+            tx.release_locks(Some(number));
+        }
+        if io.plants(Plant::InstallBeforeFence) {
+            tx.install_pages(&pages);
+        }
+        tx.fence_or_fail(Site::JournalHeader)?; // ROLLBACK-2
+        if io.plants(Plant::JournalEndedEarly) {
+            let _ = tx.end_journal();
+        }
+        tx.install_pages(&pages);
+        pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
+        io.fence(Site::JournalData); // ROLLBACK-3
+        if let Err(abort) = tx.end_journal() {
+            // The old pages are the payload still.
+            tx.lane.buffers.undo.stored = true;
+            return Err(abort);
+        } // ROLLBACK-4
+        tx.release_locks(Some(number));
+        tx.end_blocks();
+        Ok(Ticket::of(seq))
+    }
+
+    /// ROLLBACK-5: takes the right to write, unless this transaction has it.
+    fn begin_writing<M: Medium>(tx: &Tx<'_, M>) -> Result<(), Abort> {
+        if tx.is_alone() || tx.io().plants(Plant::TwoWriters) {
             return Ok(());
         }
-        let me = self.lane.id as u64 + 1;
+        let me = tx.lane.id as u64 + 1;
+        let held = &tx.pool.rollback.writer;
         let mut tries = 0;
         loop {
-            let writer = self.pool.writer.load(Ordering::Acquire);
+            let writer = held.load(Ordering::Acquire);
             let taken = || {
                 let order = (Ordering::AcqRel, Ordering::Relaxed);
-                self.pool.writer.compare_exchange(0, me, order.0, order.1).is_ok()
+                held.compare_exchange(0, me, order.0, order.1).is_ok()
             };
             if writer == me || writer == 0 && taken() {
                 return Ok(());
@@ -64,59 +127,20 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait_longer(&self.pool.medium, &mut tries);
+            wait_longer(&tx.pool.medium, &mut tries);
         }
     }
 
     /// Gives that right back.
-    #[inline]
-    pub(super) fn end_writing(&self) {
-        let me = self.lane.id as u64 + 1;
-        if self.pool.logging == Logging::Pages && self.pool.writer.load(Ordering::Relaxed) == me {
-            self.pool.writer.store(0, Ordering::Release);
+    fn end_writing<M: Medium>(tx: &Tx<'_, M>) {
+        let me = tx.lane.id as u64 + 1;
+        if tx.pool.rollback.writer.load(Ordering::Relaxed) == me {
+            tx.pool.rollback.writer.store(0, Ordering::Release);
         }
     }
+}
 
-    pub(super) fn commit_rollback(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        let pages = self.modified_pages();
-        let parts = self.reserve_journal(&pages)?;
-        self.lock_write_set()?;
-        let number = self.draw_number()?;
-        let seq = self.pool.seq(number);
-        self.gather_pages(&pages);
-
-        if io.plants(Plant::JournalHeaderFirst) {
-            self.write_journal_header(&parts, seq);
-        }
-        self.write_journal(&parts, seq);
-        self.fence_or_fail(Site::JournalPages)?; // ROLLBACK-1
-        if !io.plants(Plant::JournalHeaderFirst) {
-            self.write_journal_header(&parts, seq);
-        }
-        if io.plants(Plant::EarlyRelease) {
-            self.release_locks(Some(number));
-        }
-        if io.plants(Plant::InstallBeforeFence) {
-            self.install_pages(&pages);
-        }
-        self.fence_or_fail(Site::JournalHeader)?; // ROLLBACK-2
-        if io.plants(Plant::JournalEndedEarly) {
-            let _ = self.end_journal();
-        }
-        self.install_pages(&pages);
-        pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
-        io.fence(Site::JournalData); // ROLLBACK-3
-        if let Err(abort) = self.end_journal() {
-            // The old pages are the payload still.
-            self.lane.buffers.undo.stored = true;
-            return Err(abort);
-        } // ROLLBACK-4
-        self.release_locks(Some(number));
-        self.end_blocks();
-        Ok(Ticket::of(seq))
-    }
-
+impl<M: Medium> Tx<'_, M> {
     /// The pages that the commit will change, in order.
     fn modified_pages(&self) -> Vec<ByteRange> {
         let blocks = self.taken().chain(self.given_back()).map(|b| reserved_word(b).line());
@@ -137,7 +161,7 @@ impl<M: Medium> Tx<'_, M> {
         // Behind the header; what does not fit there goes elsewhere as a whole.
         let behind = Region { at: ring.line(1), lines: ring.lines - 1, ..ring };
         let words = self.lane.buffers.payload.as_words().len();
-        let more = |tx: &mut Self, lines| tx.reserve_journal_region(lines);
+        let more = |tx: &mut Tx<'_, M>, lines| tx.reserve_journal_region(lines);
         if lines_for(words) < behind.lines {
             return self.place_parts(behind, 0, 1, more);
         }
@@ -173,24 +197,13 @@ impl<M: Medium> Tx<'_, M> {
         for part in parts {
             let mut line = part.line;
             if !part.words.is_empty() {
-                let words = &payload[part.words.clone()];
-                line += log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::Pages, seq, words),
-                );
+                let record = Record::new(RecordKind::Pages, seq, &payload[part.words.clone()]);
+                line += log::append(io, site, part.region, line, record);
             }
             if let Some(next) = part.next {
                 let named = [next.at.0, next.lines];
-                log::append(
-                    io,
-                    site,
-                    part.region,
-                    line,
-                    Record::new(RecordKind::Continued, seq, &named),
-                );
+                let record = Record::new(RecordKind::Continued, seq, &named);
+                log::append(io, site, part.region, line, record);
             }
         }
     }
@@ -198,15 +211,9 @@ impl<M: Medium> Tx<'_, M> {
     fn write_journal_header(&self, parts: &[Part], seq: Seq) {
         let records = parts.iter().filter(|part| !part.words.is_empty()).count() as u64;
         let Region { at, lines, .. } = parts[0].region;
-        let site = Site::JournalHeader;
         let header = [records, at.0, lines];
-        log::append(
-            self.io(),
-            site,
-            self.ring(),
-            0,
-            Record::new(RecordKind::Journal, seq, &header),
-        );
+        let record = Record::new(RecordKind::Journal, seq, &header);
+        log::append(self.io(), Site::JournalHeader, self.ring(), 0, record);
     }
 
     /// ROLLBACK-4. Under a blank tag there is no header. Where the medium tears lines, the line is made blank
@@ -227,7 +234,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Stores the new pages in place, whole. No other lane changes anything in them (ROLLBACK-5).
     fn install_pages(&self, pages: &[ByteRange]) {
         let medium = &self.pool.medium;
-        let mut content = vec![0u64; self.pool.page_bytes as usize / 8];
+        let mut content = vec![0u64; self.pool.rollback.page_bytes as usize / 8];
         for page in pages {
             let content = &mut content[..page.len as usize / 8];
             medium.load(page.at, bytemuck::cast_slice_mut(content));
@@ -253,7 +260,7 @@ impl<M: Medium> Tx<'_, M> {
         if line == ROOT_AT.line() {
             return ByteRange::new(ROOT_AT, LINE_BYTES);
         }
-        let bytes = self.pool.page_bytes;
+        let bytes = self.pool.rollback.page_bytes;
         ByteRange::new(PoolOffset(line.start().0 / bytes * bytes), bytes)
     }
 }

@@ -22,43 +22,94 @@
 //!
 //! Every lane prunes its own log, and waits where a helper thread would come back later.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 
 use crate::ack::Ticket;
-use crate::io::Site;
+use crate::io::{Io, Site};
+use crate::layout::Geometry;
+use crate::lock::{LockWord, Stripe};
+use crate::log::{Item, LiveRecord, items};
 use crate::plant::Plant;
+use crate::scheme::{Discipline, Facts, Role};
 use crate::spin::wait;
 use crate::transact::Abort;
 use crate::tx::Tx;
 
-impl<M: Medium> Tx<'_, M> {
-    pub(super) fn commit_section(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
-        let number = self.draw_number()?;
-        let predecessors = self.predecessors();
-        for (stripe, _) in &self.lane.buffers.locked {
-            self.lane.buffers.payload.released(*stripe, number);
+pub(crate) struct Atlas;
+
+impl Discipline for Atlas {
+    const FACTS: Facts = Facts {
+        role: Role::Baseline,
+        commits_at: &[Site::UndoMark],
+        // Sections are made of locks.
+        has_solo: false,
+        logs_locks: true,
+        ..Facts::IN_PLACE
+    };
+
+    fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
+        let io = tx.io();
+        let number = tx.draw_number()?;
+        let predecessors = tx.predecessors();
+        for (stripe, _) in &tx.lane.buffers.locked {
+            tx.lane.buffers.payload.released(*stripe, number);
         }
         if io.plants(Plant::EarlyRelease) {
-            self.let_go(number);
+            tx.let_go(number);
         }
         // ATLAS-2, with allocations gathered after the last store.
-        self.log_gathered()?;
-        self.store_allocations();
-        self.let_go(number);
-        self.flush_data();
+        tx.log_gathered()?;
+        tx.store_allocations();
+        tx.let_go(number);
+        tx.flush_data();
         if !io.plants(Plant::MarkWithData) {
-            self.fence_or_fail(Site::UndoData)?;
+            tx.fence_or_fail(Site::UndoData)?;
         }
-        self.await_stable(&predecessors);
-        self.mark_done()?; // ATLAS-3
-        self.pool.lanes[self.lane.id].shared.section.store(0, Ordering::Release);
-        self.end_blocks();
-        Ok(Ticket::of(self.pool.seq(number)))
+        tx.await_stable(&predecessors);
+        tx.mark_done()?; // ATLAS-3
+        tx.pool.lanes[tx.lane.id].shared.section.store(0, Ordering::Release);
+        tx.end_blocks();
+        Ok(Ticket::of(tx.pool.seq(number)))
     }
 
+    fn commit_nothing<M: Medium>(tx: &Tx<'_, M>) -> Result<(), Abort> {
+        tx.await_stable(&tx.predecessors());
+        // What they did may never be.
+        tx.refuse_unusable()
+    }
+
+    fn locked<M: Medium>(tx: &mut Tx<'_, M>, stripe: Stripe, was: LockWord) {
+        tx.lane.buffers.payload.acquired(stripe, was.version());
+    }
+
+    fn end_aborted<M: Medium>(tx: &mut Tx<'_, M>, stored: bool) {
+        tx.make_put_back_durable(stored);
+        if stored {
+            // ATLAS-5.
+            tx.await_stable(&tx.predecessors());
+        }
+    }
+
+    /// ATLAS-4.
+    fn order_unfinished<M: Medium>(
+        io: Io<'_, M>,
+        _: &Geometry,
+        unfinished: &mut Vec<Vec<&LiveRecord>>,
+    ) {
+        if !io.plants(Plant::SectionsLaneByLane) {
+            unfinished.sort_by_key(newest_section);
+        }
+    }
+
+    fn abandon<M: Medium>(tx: &Tx<'_, M>) {
+        tx.pool.lanes[tx.lane.id].shared.section.store(0, Ordering::Release);
+    }
+}
+
+impl<M: Medium> Tx<'_, M> {
     /// From here on others may take the locks, and depend on this section.
     fn let_go(&mut self, number: u64) {
         self.pool.lanes[self.lane.id].shared.section.store(number, Ordering::Release);
@@ -68,7 +119,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Sections that are not stable and whose words this one has read or locked, with their lanes.
-    pub(super) fn predecessors(&self) -> Vec<(usize, u64)> {
+    fn predecessors(&self) -> Vec<(usize, u64)> {
         let buffers = &self.lane.buffers;
         let seen = |number| {
             let both = buffers.reads.iter().chain(&buffers.locked);
@@ -80,7 +131,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// ATLAS-3. They wait for smaller numbers only, so no two wait for each other.
-    pub(super) fn await_stable(&self, predecessors: &[(usize, u64)]) {
+    fn await_stable(&self, predecessors: &[(usize, u64)]) {
         if self.io().plants(Plant::PrunedTooEarly) {
             return;
         }
@@ -91,4 +142,14 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
     }
+}
+
+/// The number under which a section has released its locks; what has released none comes last.
+fn newest_section(undo: &Vec<&LiveRecord>) -> Reverse<u64> {
+    let mut items = undo.iter().flat_map(|record| items(&record.payload));
+    let released = items.find_map(|item| match item {
+        Ok(Item::Released { by, .. }) => Some(by),
+        _ => None,
+    });
+    Reverse(released.unwrap_or(u64::MAX))
 }
