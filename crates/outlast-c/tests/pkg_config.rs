@@ -1,5 +1,5 @@
-//! What the pkg-config files name is there: an installation in a directory of its own, from
-//! which the examples are built with the flags that they give.
+//! An installation in a directory of its own has what its pkg-config files name: the examples are built from it with the
+//! flags that they give, and run.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 mod common;
@@ -7,72 +7,62 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-/// A pkg-config file, its header and its example.
-const ARCHAPT: [&str; 3] = ["outlast-archapt", "archapt.h", "bank.c"];
-const OUTLAST: [&str; 3] = ["outlast", "outlast.h", "ledger.c"];
-
-fn filled_in(name: &str, prefix: &Path) -> String {
-    let pc = std::fs::read_to_string(common::crate_file(&format!("{name}.pc.in"))).unwrap();
-    let prefix = prefix.to_str().unwrap();
-    let pc = pc
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.to_owned() + "\n")
-        .collect::<String>()
-        .replace("@PREFIX@", prefix)
-        .replace("@LIBDIR@", "${prefix}/lib")
-        .replace("@INCLUDEDIR@", "${prefix}/include")
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    assert!(!pc.contains('@'), "{pc}");
-    pc
+/// Runs the installer.
+fn install(arguments: &[&Path]) -> std::process::Output {
+    Command::new(common::crate_file("install")).args(arguments).output().unwrap()
 }
 
 #[test]
 fn the_examples_build_with_what_pkg_config_says() {
-    builds(ARCHAPT);
-    builds(OUTLAST);
+    let dir = tempfile::tempdir().unwrap();
+    let (built, prefix) = (dir.path().join("built"), dir.path().join("prefix"));
+    std::fs::create_dir(&built).unwrap();
+    let missing = install(&[&prefix, &built]);
+    assert_eq!(missing.status.code(), Some(2), "nothing was built there");
+    assert!(!prefix.exists());
+    assert_eq!(install(&[Path::new("here")]).status.code(), Some(2));
+    for ending in [".so", ".a"] {
+        std::fs::copy(common::library(ending), built.join(format!("liboutlast_c{ending}"))).unwrap();
+    }
+    common::run(Command::new(common::crate_file("install")).args([&prefix, &built]));
+    for [name, variable, usual, standard, example] in [
+        ["outlast-archapt", "CC", "cc", "c11", "bank.c"],
+        ["outlast", "CC", "cc", "c11", "ledger.c"],
+        ["outlast", "CXX", "c++", "c++17", "queue.cpp"],
+    ] {
+        let Some(compiler) = common::compiler_of(variable, usual) else { continue };
+        let flags = flags_of(name, &prefix.join("lib"));
+        let program = dir.path().join(example).with_extension("");
+        let mut command = Command::new(compiler);
+        command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-o"]);
+        command.arg(&program).arg(common::crate_file("examples").join(example)).args(&flags);
+        common::run(&mut command);
+        let output = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output();
+        assert_eq!(output.unwrap().status.code(), Some(2), "{example} runs, and wants a pool");
+    }
 }
 
-fn builds([name, header, example]: [&str; 3]) {
-    let Some(cc) = common::compiler() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let (lib, include) = (dir.path().join("lib"), dir.path().join("include"));
-    std::fs::create_dir_all(lib.join("pkgconfig")).unwrap();
-    std::fs::create_dir(&include).unwrap();
-    std::fs::copy(common::crate_file("include").join(header), include.join(header)).unwrap();
-    std::fs::copy(common::library(".so"), lib.join("liboutlast_c.so")).unwrap();
-    let pc = filled_in(name, dir.path());
-    std::fs::write(lib.join("pkgconfig").join(format!("{name}.pc")), &pc).unwrap();
-
-    let field = |name: &str| {
-        let line = pc.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-        line.replace("${libdir}", lib.to_str().unwrap())
-            .replace("${includedir}", include.to_str().unwrap())
-    };
-    let own = format!("{} {}", field("Cflags: "), field("Libs: "));
-    let flags = match Command::new("pkg-config")
+/// What pkg-config says, or the file itself where there is no such program.
+fn flags_of(name: &str, lib: &Path) -> Vec<String> {
+    let pc = std::fs::read_to_string(lib.join("pkgconfig").join(format!("{name}.pc"))).unwrap();
+    assert!(!pc.contains('@'), "{pc}");
+    let said = Command::new("pkg-config")
         .args(["--cflags", "--libs", name])
         .env("PKG_CONFIG_PATH", lib.join("pkgconfig"))
-        .output()
-    {
-        Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let flags = String::from_utf8(output.stdout).unwrap();
-            assert!(flags.contains("-loutlast_c"), "{flags}");
-            flags
-        }
-        Err(_) => {
-            println!("there is no pkg-config: the file is read by the test alone");
-            own
-        }
+        .output();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+    let Ok(output) = said else {
+        println!("there is no pkg-config: the file is read by the test alone");
+        let field = |name: &str| pc.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let text = format!("{} {}", field("Cflags: "), field("Libs: "));
+        let prefix = lib.parent().unwrap().to_str().unwrap();
+        let text = text.replace("${libdir}", lib.to_str().unwrap());
+        return words(&text.replace("${includedir}", &format!("{prefix}/include")));
     };
-    let program = dir.path().join("program");
-    let mut command = Command::new(cc);
-    command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-    command.arg(common::crate_file("examples").join(example)).args(flags.split_whitespace());
-    common::run(&mut command);
-    let output = Command::new(&program).env("LD_LIBRARY_PATH", &lib).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "it runs, and wants a pool");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let flags = String::from_utf8(output.stdout).unwrap();
+    assert!(flags.contains("-loutlast_c"), "{flags}");
+    words(&flags)
 }
 
 /// Every function of the headers is in the shared library.

@@ -18,11 +18,16 @@ pub fn crate_file(name: &str) -> PathBuf {
 
 /// The system's C compiler, or `None`, said in one line.
 pub fn compiler() -> Option<String> {
-    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    compiler_of("CC", "cc")
+}
+
+/// The compiler that a variable of the environment names, or that one.
+pub fn compiler_of(variable: &str, usual: &str) -> Option<String> {
+    let cc = std::env::var(variable).unwrap_or_else(|_| usual.to_owned());
     match Command::new(&cc).arg("--version").output() {
         Ok(output) if output.status.success() => Some(cc),
         _ => {
-            println!("there is no C compiler '{cc}': nothing is compiled");
+            println!("there is no compiler '{cc}': nothing is compiled");
             None
         }
     }
@@ -55,9 +60,15 @@ pub fn run(command: &mut Command) -> Output {
 
 /// Compiles a C program as strictly as can be, and links the static library.
 pub fn compile(cc: &str, source: &Path, program: &Path) {
-    let mut command = Command::new(cc);
+    compile_as(cc, "c11", source, program);
+}
+
+/// The same of another language.
+pub fn compile_as(compiler: &str, standard: &str, source: &Path, program: &Path) {
+    let mut command = Command::new(compiler);
     command
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-o"])
+        .arg(format!("-std={standard}"))
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-o"])
         .arg(program)
         .arg("-I")
         .arg(crate_file("include"))
