@@ -22,7 +22,8 @@ fn the_examples_build_with_what_pkg_config_says() {
     assert!(!prefix.exists());
     assert_eq!(install(&[Path::new("here")]).status.code(), Some(2));
     for ending in [".so", ".a"] {
-        std::fs::copy(common::library(ending), built.join(format!("liboutlast_c{ending}"))).unwrap();
+        std::fs::copy(common::library(ending), built.join(format!("liboutlast_c{ending}")))
+            .unwrap();
     }
     common::run(Command::new(common::crate_file("install")).args([&prefix, &built]));
     for [name, variable, usual, standard, example] in [

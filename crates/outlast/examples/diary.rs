@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use outlast::FilePool;
+use outlast::Pool;
 use outlast::typed::{PBTreeMap, PVec, Persist};
 
 #[derive(Clone, Copy, Persist)]
@@ -21,11 +21,7 @@ struct Entry {
 
 /// Adds an entry to the diary and returns how many the day has by now.
 pub fn write(path: &Path, day: u32, minute: u32, mood: i32) -> Result<u64, Box<dyn Error>> {
-    let (create, open, map) = Default::default();
-    let pool = match path.exists() {
-        true => FilePool::open(path, &open, &map)?, // through recovery
-        false => FilePool::create(path, 16 << 20, &create, &open, &map)?,
-    };
+    let pool = Pool::open_or_create(path)?; // through recovery
     pool.typed(|pool| {
         let mut lane = pool.lane()?; // a thread's place in the pool, with a log of its own
         let entries = lane.run(|tx| {

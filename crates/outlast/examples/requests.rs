@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outlast::typed::PHashMap;
-use outlast::{Abort, CreateOptions, FilePool, OpenOptions, PoolError};
+use outlast::{Abort, FilePool, Pool, PoolError};
 use tokio::runtime::Runtime;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -38,13 +38,7 @@ fn visit(pool: &FilePool, page: u64) -> Result<u64, RequestError> {
 
 /// Serves that many requests at the same time. Returns how many were answered.
 pub fn serve(path: &Path, requests: u64) -> Result<u64, Box<dyn Error>> {
-    let open = OpenOptions { grow_limit_bytes: 1 << 30, ..OpenOptions::default() };
-    let map = Default::default();
-    let pool = match path.exists() {
-        true => FilePool::open(path, &open, &map)?,
-        false => FilePool::create(path, 16 << 20, &CreateOptions::default(), &open, &map)?,
-    };
-    let pool = Arc::new(pool);
+    let pool = Arc::new(Pool::open_or_create(path)?);
     let answered = Runtime::new()?.block_on(async {
         let mut tasks = JoinSet::new();
         for request in 0..requests {

@@ -5,7 +5,7 @@
 //! there wholly or not at all after a crash, isolated from others while it runs, and durable
 //! when [`run`](Runner::run) returns.
 //!
-//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`].
+//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`]. [`PoolOptions`] opens it.
 //!   Opening goes through recovery: [`UnrecoveredPool`], [`RecoveredPool`], [`Pool`].
 //! - [`Lane`] is one thread's session with a pool. It is a [`Runner`]: it runs closures as
 //!   transactions, and runs one again that met a conflict.
@@ -25,14 +25,12 @@
 //! `docs/` has the format, recovery and the fault model.
 //!
 //! ```
-//! use outlast::{Abort, BlockKind, CreateOptions, FilePool, OpenOptions, RootKind};
-//! use outlast::{Runner, Transact};
+//! use outlast::{Abort, BlockKind, Pool, RootKind, Runner, Transact};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! let path = dir.path().join("bank.pool");
-//! let (create, open) = (CreateOptions::default(), OpenOptions::default());
-//! let pool = FilePool::create(&path, 16 << 20, &create, &open, &Default::default())?;
+//! let pool = Pool::open_or_create(&path)?;
 //! let mut lane = pool.lane()?;
 //!
 //! // Two accounts, on lines of their own, are what the pool leads to.
@@ -57,7 +55,7 @@
 //! drop(lane);
 //! drop(pool);
 //!
-//! let pool = FilePool::open(&path, &open, &Default::default())?;
+//! let pool = Pool::open_or_create(&path)?; // through recovery
 //! let balances = pool.lane()?.run(|tx| Ok([tx.load_u64(alice)?, tx.load_u64(bob)?]))?;
 //! assert_eq!(balances, [70, 30]);
 //! # Ok(())
@@ -116,7 +114,7 @@ pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings,
-    Header, Lane, OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, Space,
+    Header, Lane, OpenOptions, Pool, PoolInfo, PoolOptions, Reader, RecoveredPool, Running, Space,
     UnrecoveredPool,
 };
 pub use recover::RecoveryReport;

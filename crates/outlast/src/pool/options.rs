@@ -1,0 +1,157 @@
+//! How a pool's file is opened, in one chain.
+
+use std::path::Path;
+use std::time::Duration;
+
+use outlast_pmem::{Domain, MapError, MapOptions};
+
+use crate::ack::Ack;
+use crate::error::PoolError;
+use crate::pool::{CreateOptions, FilePool, OpenOptions};
+use crate::scheme::Scheme;
+
+/// Bytes of a new pool for which no size is given: it grows.
+const SIZE: u64 = 16 << 20;
+
+/// How a pool's file is opened, and how a new one is made: [`Pool::options`](FilePool::options).
+///
+/// Settings that are not given take what suits the file and the machine. A new pool begins with 16 MiB and grows by
+/// itself up to 64 GiB.
+///
+/// ```
+/// use outlast::{Pool, Scheme};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("jobs.pool");
+/// let pool = Pool::options().scheme(Scheme::Redo).lanes(16).open_or_create(&path)?;
+/// assert_eq!(pool.scheme(), Scheme::Redo);
+/// drop(pool);
+/// assert!(Pool::options().create(&path).is_err(), "no file is overwritten");
+/// let pool = Pool::options().open(&path)?;
+/// assert_eq!(pool.header().geometry.lanes, 16, "which is the pool's own from its creation on");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "open, create or open_or_create opens the pool"]
+pub struct PoolOptions {
+    size: u64,
+    create: CreateOptions,
+    open: OpenOptions,
+    map: MapOptions,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        let map = MapOptions::default();
+        let open = OpenOptions { grow_limit_bytes: map.max_len, ..OpenOptions::default() };
+        Self { size: SIZE, create: CreateOptions::default(), open, map }
+    }
+}
+
+impl PoolOptions {
+    /// Bytes of a new pool, rounded up to whole pages.
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = bytes;
+        self
+    }
+
+    /// The pool grows by itself up to this many bytes; 0 for never.
+    pub fn grow_to(mut self, bytes: u64) -> Self {
+        self.open.grow_limit_bytes = bytes;
+        self.map.max_len = bytes;
+        self
+    }
+
+    /// How transactions are made durable, whatever the pool was created with.
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.open.scheme = Some(scheme);
+        self
+    }
+
+    /// The failures that the pool survives, in place of those that the file is found to.
+    pub fn domain(mut self, domain: Domain) -> Self {
+        self.map.domain = Some(domain);
+        self
+    }
+
+    /// When a commit returns.
+    pub fn ack(mut self, ack: Ack) -> Self {
+        self.open.ack = ack;
+        self
+    }
+
+    /// Transactions that run at the same time in a new pool.
+    pub fn lanes(mut self, count: u32) -> Self {
+        self.create.lanes = count;
+        self
+    }
+
+    /// Bytes of each lane's log in a new pool, a multiple of 64.
+    pub fn lane_bytes(mut self, bytes: u64) -> Self {
+        self.create.lane_bytes = bytes;
+        self
+    }
+
+    /// How long [`Pool::lane`](crate::Pool::lane) waits when all lanes are taken.
+    pub fn lane_wait(mut self, time: Duration) -> Self {
+        self.open.lane_wait = time;
+        self
+    }
+
+    /// A new pool keeps checksums, which find and repair what media faults and stray stores do to its blocks.
+    pub fn checksums(mut self) -> Self {
+        self.create.checksums = true;
+        self
+    }
+
+    /// Opens a pool through recovery.
+    ///
+    /// # Errors
+    /// As of [`FilePool::open`]; [`MapError::NotFound`] without such a file.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
+        FilePool::open(path, &self.open, &self.map)
+    }
+
+    /// Creates a pool in a new file. No file is overwritten.
+    ///
+    /// # Errors
+    /// As of [`FilePool::create`]; [`MapError::AlreadyExists`] where there is a file.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
+        FilePool::create(path, self.size, &self.create, &self.open, &self.map)
+    }
+
+    /// Opens a pool, or creates it where there is no such file. Of several processes that do so at once one
+    /// creates it, and the others find it in use.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open) and [`create`](Self::create).
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
+        let path = path.as_ref();
+        match self.open(path) {
+            Err(PoolError::Map(MapError::NotFound { .. })) => {}
+            opened => return opened,
+        }
+        match self.create(path) {
+            // Another process was faster.
+            Err(PoolError::Map(MapError::AlreadyExists { .. })) => self.open(path),
+            created => created,
+        }
+    }
+}
+
+impl FilePool {
+    /// How to open or create a pool's file: [`PoolOptions`].
+    pub fn options() -> PoolOptions {
+        PoolOptions::default()
+    }
+
+    /// Opens the pool in that file through recovery, or creates it where there is no such file.
+    ///
+    /// # Errors
+    /// As of [`PoolOptions::open_or_create`].
+    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self, PoolError> {
+        Self::options().open_or_create(path)
+    }
+}
