@@ -138,7 +138,9 @@ impl From<PoolError> for Failure {
         let code = match &error {
             PoolError::NotAPool => ARCHAPT_NOT_A_POOL,
             PoolError::Unfinished => ARCHAPT_UNFINISHED,
-            PoolError::Version { .. } | PoolError::Flags { .. } => ARCHAPT_VERSION,
+            PoolError::Version { .. } | PoolError::Flags { .. } | PoolError::NeedsLab { .. } => {
+                ARCHAPT_VERSION
+            }
             PoolError::Damaged { .. }
             | PoolError::Truncated { .. }
             | PoolError::Fault { .. }

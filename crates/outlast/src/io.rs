@@ -22,21 +22,22 @@ impl<M> Clone for Io<'_, M> {
 
 impl<M> Copy for Io<'_, M> {}
 
-/// An enum whose variants' documentation is what they say of themselves.
+/// The sites, each documented by its purpose, which is also what it says of itself.
 macro_rules! described {
-    ($(#[$meta:meta])* pub enum $enum:ident {
-        $($(#[doc = $about:literal])+ $name:ident $(($field:ty))?,)*
-    }) => {
+    ($(#[$meta:meta])* pub enum $enum:ident { $($(#[doc = $about:literal])+ $name:ident,)* }) => {
         $(#[$meta])*
         pub enum $enum {
-            $($(#[doc = $about])+ $name $(($field))?,)*
+            $($(#[doc = $about])+ $name,)*
         }
 
         impl $enum {
+            /// Every site.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
             /// Its purpose, in words.
             pub fn about(self) -> &'static str {
                 match self {
-                    $(Self::$name { .. } => concat!($($about),+).trim_start(),)*
+                    $(Self::$name => concat!($($about),+).trim_start(),)*
                 }
             }
         }
@@ -128,54 +129,12 @@ pub enum Site {
 }
 
 impl Site {
-    /// Every site.
-    pub const ALL: &'static [Self] = &[
-        Self::HeaderBody,
-        Self::HeaderMagic,
-        Self::Blank,
-        Self::Chunks,
-        Self::ChunkBitmap,
-        Self::ChunkWord,
-        Self::Region,
-        Self::Ring,
-        Self::FirstLap,
-        Self::UndoRecord,
-        Self::UndoFresh,
-        Self::UndoData,
-        Self::UndoMark,
-        Self::UndoWitnesses,
-        Self::UndoSettled,
-        Self::RedoFresh,
-        Self::RedoRecord,
-        Self::RedoData,
-        Self::SegmentData,
-        Self::JournalPages,
-        Self::JournalHeader,
-        Self::JournalData,
-        Self::JournalEnd,
-        Self::Command,
-        Self::RunSums,
-        Self::FreshAborted,
-        Self::Sums,
-        Self::AgedOut,
-        Self::SweepData,
-        Self::Floor,
-        Self::Tail,
-        Self::RecoverData,
-        Self::RecoverFloor,
-        Self::RecoverTail,
-    ];
-}
-
-impl Site {
     /// Whether the site has a fence of its own. The magic's is that of the first recovery, and
     /// checksums share that of what they go with.
     pub fn has_fence(self) -> bool {
         !matches!(self, Self::HeaderMagic | Self::RunSums | Self::Sums)
     }
-}
 
-impl Site {
     /// Whether it flushes the lines of one record, which may go in any order.
     fn is_record(self) -> bool {
         matches!(

@@ -52,20 +52,21 @@ mod linux {
         ),
         (
             "loads",
-            &[("tx/redo.rs", "load"), ("tx/redo.rs", "kept_word"), ("tx/isolation.rs", "read_")],
+            &[
+                ("tx/write_set.rs", "load"),
+                ("tx/write_set.rs", "kept_word"),
+                ("tx/isolation.rs", "read_"),
+            ],
         ),
         (
             "announcing",
             &[("tx/access.rs", "will_"), ("tx/access.rs", "fetch"), ("tx/access.rs", "announce")],
         ),
-        ("stores", &[("tx/access.rs", ""), ("tx/words.rs", ""), ("tx/redo.rs", "put_word")]),
-        ("stores", &[("tx/redo.rs", "store_"), ("tx/undo.rs", "")]),
-        (
-            "record",
-            &[("outlast/src/log/", ""), ("tx/commit_record.rs", ""), ("tx/redo.rs", "gather")],
-        ),
-        ("in place", &[("tx/redo.rs", "install")]),
-        ("commit", &[("tx/redo.rs", ""), ("tx/numbers.rs", ""), ("tx/isolation.rs", "")]),
+        ("stores", &[("tx/access.rs", ""), ("tx/words.rs", ""), ("tx/write_set.rs", "put_word")]),
+        ("stores", &[("tx/write_set.rs", "store_"), ("scheme/undo/", "")]),
+        ("record", &[("outlast/src/log/", ""), ("tx/commit_record.rs", "")]),
+        ("in place", &[("tx/write_set.rs", "install")]),
+        ("commit", &[("scheme/redo/", ""), ("tx/numbers.rs", ""), ("tx/isolation.rs", "")]),
         ("run", &[("outlast/src/pool/", ""), ("outlast/src/tx/", ""), ("outlast/src/gate.rs", "")]),
         ("run", &[("outlast/src/solo.rs", "")]),
     ];

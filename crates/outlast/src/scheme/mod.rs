@@ -209,10 +209,8 @@ pub(crate) trait Discipline {
     /// The medium has failed: other lanes are not to wait for this transaction.
     fn abandon<M: Medium>(_: &Tx<'_, M>) {}
 
-    /// A lane has used enough of its log to do a share of the write-back.
-    fn step_write_back<M: Medium>(tx: &mut Tx<'_, M>) {
-        tx.step_deferred();
-    }
+    /// A lane that covers nothing has used enough of its log to do a share of the write-back.
+    fn step_write_back<M: Medium>(_: &mut Tx<'_, M>) {}
 
     /// Part of a sweep: flushes all that keeps the floor from `limit`, or from a lower one that is enough.
     /// Returns up to where each lane's records are below it; `None` when there is nothing to do.

@@ -201,11 +201,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(never)]
     fn step_write_back(&mut self) {
         self.lane.log.stepped = self.lane.log.head;
-        under!(self.pool.scheme(), D => D::step_write_back(self));
-    }
-
-    /// As far as records of the lane are old.
-    pub(crate) fn step_deferred(&mut self) {
+        if !self.pool.facts.covers {
+            return under!(self.pool.scheme(), D => D::step_write_back(self));
+        }
         let lane = &mut *self.lane;
         writeback::step_deferred(self.pool, lane.id, &mut lane.deferred, &mut lane.accesses);
         if std::mem::take(&mut lane.are_sums_due) {
