@@ -77,7 +77,6 @@ mod domain;
 mod hierarchy;
 mod journal;
 mod memory;
-mod nearest;
 mod policy;
 mod rng;
 mod stats;
@@ -90,6 +89,6 @@ pub use config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion, MAX_CACHE
 pub use domain::{Domain, FlushCompletion};
 pub use hierarchy::{Backing, Cause, Hierarchy};
 pub use journal::{ImageCursor, Journal, Persisted};
-pub use nearest::{instead_of, nearest};
+pub use outlast_trace::{instead_of, nearest};
 pub use policy::Policy;
 pub use stats::{CacheStats, HierarchyStats, Traffic};

@@ -24,6 +24,8 @@ mod addr;
 mod champsim;
 mod guarantee;
 mod log;
+#[cfg(feature = "names")]
+mod nearest;
 mod op;
 #[cfg(feature = "champsim")]
 mod otrace;
@@ -37,6 +39,8 @@ pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pi
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
 pub use guarantee::Guarantee;
 pub use log::OpLog;
+#[cfg(feature = "names")]
+pub use nearest::{instead_of, nearest};
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 #[cfg(feature = "champsim")]
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};

@@ -61,18 +61,10 @@ use outlast_trace::OpLog;
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use crate::oracle::keys::KeyHistory;
+pub use crate::runtime::{KEYS_MAX, LANES_MAX, TRANSACTIONS_MAX};
 use crate::shell::word;
 use crash_points::{Machine, Shared};
 use record::{Base, Recording};
-
-/// Most lanes of a campaign: every subset of what is in flight is tried.
-pub const LANES_MAX: u16 = 8;
-
-/// Most keys of a campaign: every one is judged at every crash point.
-pub const KEYS_MAX: u64 = 1 << 22;
-
-/// Most transactions of a campaign: their operations are kept in memory.
-pub const TRANSACTIONS_MAX: u64 = 1 << 20;
 
 /// Most transactions of `aof`.
 const AOF_TRANSACTIONS_MAX: u64 = 1 << 17;
