@@ -22,6 +22,7 @@
 mod addr;
 #[cfg(feature = "champsim")]
 mod champsim;
+mod domain;
 mod guarantee;
 mod log;
 #[cfg(feature = "names")]
@@ -37,6 +38,7 @@ mod whole;
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
+pub use domain::{Domain, DomainRow, UnknownDomain};
 pub use guarantee::Guarantee;
 pub use log::OpLog;
 #[cfg(feature = "names")]

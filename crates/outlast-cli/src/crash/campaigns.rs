@@ -5,8 +5,7 @@ use std::error::Error;
 use clap::Args;
 use outlast::{Ack, Plant, Scheme};
 use outlast_crash::runtime::campaign::{
-    Caches, Campaign, CampaignReport, Counts, CrashOp, LANE_BYTES_MAX, OBJECT_BYTES, domain_name,
-    parse_domain,
+    Caches, Campaign, CampaignReport, Counts, CrashOp, LANE_BYTES_MAX, OBJECT_BYTES, parse_domain,
 };
 use outlast_lab::crash::campaigns;
 use outlast_lab::progress::Progress;
@@ -249,7 +248,7 @@ fn print_report(report: &CampaignReport) -> Result<(), OutputFailed> {
          crash points/s",
         campaign.workload.name,
         campaign.scheme,
-        domain_name(campaign.domain),
+        campaign.domain.name(),
         conditions(campaign),
         campaign.keys,
         report.transactions,

@@ -22,12 +22,11 @@ use super::{
 };
 use crate::{
     cache::LineBytes,
-    domain::Domain,
     hierarchy::{Backing, Hierarchy},
     memory::Base,
     rng::derive,
 };
-use outlast_trace::LineAddr;
+use outlast_trace::{Domain, LineAddr};
 
 /// Cycles without a retired instruction after which a run is given up.
 const PATIENCE: u64 = 20_000_000;

@@ -396,7 +396,7 @@ impl Campaign {
             self.lanes,
             self.lane_bytes,
             self.transactions,
-            domain_name(self.domain),
+            self.domain.name(),
         );
         match self.crash_at {
             Some(at) => command += &format!(" --crash-op {at}"),
@@ -432,18 +432,8 @@ impl Campaign {
 /// # Errors
 /// When no emulated domain has it.
 pub fn parse_domain(name: &str) -> Result<Domain, CampaignError> {
-    let all = [Domain::Adr, Domain::Eadr, Domain::Process];
-    let found = all.into_iter().find(|domain| domain_name(*domain) == name);
+    let found = name.parse().ok().filter(|domain: &Domain| !domain.row().is_paged);
     found.ok_or_else(|| CampaignError::UnknownDomain(name.to_owned()))
-}
-
-/// The name of a domain on the command line.
-pub fn domain_name(domain: Domain) -> &'static str {
-    match domain {
-        Domain::Adr => "adr",
-        Domain::Eadr => "eadr",
-        Domain::Process => "process",
-    }
 }
 
 /// A campaign that cannot be run. Each message names what would be right.
