@@ -3,32 +3,47 @@
 // These panic where their text cannot be written: `say` has what does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(feature = "lab")]
 mod bench;
 mod check;
+#[cfg(feature = "lab")]
 mod compare;
 mod crash;
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 mod documented;
+#[cfg(feature = "lab")]
 mod list;
 mod names;
 mod planted;
+#[cfg(feature = "lab")]
 mod pool;
+#[cfg(feature = "lab")]
 mod program;
+#[cfg(feature = "lab")]
 mod report;
+#[cfg(feature = "lab")]
 mod reproduce;
 mod say;
+#[cfg(feature = "lab")]
 mod serve;
+#[cfg(feature = "lab")]
 mod signals;
+#[cfg(feature = "lab")]
 mod sim;
+#[cfg(feature = "lab")]
 mod size;
+#[cfg(feature = "lab")]
 mod sqlite;
+#[cfg(feature = "lab")]
 mod suite;
+#[cfg(feature = "lab")]
+mod teller;
+#[cfg(feature = "lab")]
 mod trace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use outlast_crash::shell::word;
 
 use crate::say::{OutputFailed, noteln};
 
@@ -57,6 +72,7 @@ impl Verdict {
 }
 
 /// Refuses two formats of one result.
+#[cfg(feature = "lab")]
 fn one_format(csv: bool, json: bool) -> Result<(), &'static str> {
     match csv && json {
         true => Err("--csv and --json each print the whole result: give one of them"),
@@ -88,36 +104,48 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Create pool files and look after them.
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Pool(pool::PoolCommand),
     /// Move SQLite databases into pools and out of them.
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Sqlite(sqlite::SqliteCommand),
     /// Measure schemes against each other, and against what the machine allows.
+    #[cfg(feature = "lab")]
     Bench(bench::BenchArgs),
     /// Crash the runtime on models of caches, recover, and judge.
     Crash(crash::CrashArgs),
     /// Measure and crash everything; write a page and all results.
+    #[cfg(feature = "lab")]
     Report(report::ReportArgs),
     /// Crash any program that writes files at a loss of power, and have it recover.
     Check(outlast_check::cli::CheckArgs),
     /// Run the timed machine: streams, traces of real programs, the cost of operations.
+    #[cfg(feature = "lab")]
     Sim(sim::SimArgs),
     /// Capture a trace of a real program, or look into one.
+    #[cfg(feature = "lab")]
     Trace(trace::TraceArgs),
     /// Put every scheme that applies side by side on the same work.
+    #[cfg(feature = "lab")]
     Compare(compare::CompareArgs),
     /// The papers' figures again: claimed, measured, judged.
+    #[cfg(feature = "lab")]
     Reproduce(reproduce::ReproduceArgs),
     /// Serve a pool to clients of the Redis protocol; what is acknowledged is durable.
+    #[cfg(feature = "lab")]
     Serve(serve::ServeArgs),
     /// List the schemes, with what each promises.
+    #[cfg(feature = "lab")]
     Schemes,
     /// List the workloads.
+    #[cfg(feature = "lab")]
     Workloads,
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "lab")]
     if let Err(error) = signals::limit_is_an_error() {
         noteln!("outlast: {error}");
         return ExitCode::from(2);
@@ -131,18 +159,29 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> CommandResult {
     let verdict = match &cli.command {
+        #[cfg(feature = "lab")]
         Command::Pool(command) => pool::run(command, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Sqlite(command) => sqlite::run(command, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Check(args) => check::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Report(args) => report::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Sim(args) => sim::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Trace(args) => trace::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Compare(args) => compare::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Serve(args) => serve::run(args),
+        #[cfg(feature = "lab")]
         Command::Schemes => list::schemes(cli.json, cli.seed),
+        #[cfg(feature = "lab")]
         Command::Workloads => list::workloads(cli.json, cli.seed),
     }?;
     verdict.after(say::flush())
@@ -199,12 +238,15 @@ fn help(error: &clap::Error) -> CommandResult {
 }
 
 /// What was asked for, as documents state it.
+#[cfg(feature = "lab")]
 fn command_line() -> String {
-    let arguments = std::env::args().skip(1).map(|argument| word(&argument).into_owned());
+    let arguments =
+        std::env::args().skip(1).map(|argument| outlast_crash::shell::word(&argument).into_owned());
     std::iter::once("outlast".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 /// One JSON document as all commands print it.
+#[cfg(feature = "lab")]
 fn document(command: &str, seed: u64, records: Vec<serde_json::Value>) -> String {
     let document = serde_json::json!({
         "outlast": env!("CARGO_PKG_VERSION"),

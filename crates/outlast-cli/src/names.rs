@@ -1,9 +1,13 @@
 //! Names on the command line: a wrong one is told the nearest, or all there are.
 
 use outlast::{Plant, SCHEMES, Scheme};
-use outlast_schemes::MachineScheme;
-use outlast_sim::{Policy, instead_of, nearest};
-use outlast_workloads::{Workload, workloads};
+use outlast_trace::{instead_of, nearest};
+#[cfg(feature = "lab")]
+use {
+    outlast_schemes::MachineScheme,
+    outlast_sim::Policy,
+    outlast_workloads::{Workload, workloads},
+};
 
 /// A scheme of the runtime.
 pub fn scheme(name: &str) -> Result<Scheme, String> {
@@ -12,6 +16,7 @@ pub fn scheme(name: &str) -> Result<Scheme, String> {
 }
 
 /// A workload, where these words are possible as well.
+#[cfg(feature = "lab")]
 pub fn workload(name: &str, words: &[&'static str]) -> Result<&'static Workload, String> {
     Workload::named(name).ok_or_else(|| {
         let known = workloads().iter().map(|row| row.name).chain(words.iter().copied());
@@ -20,6 +25,7 @@ pub fn workload(name: &str, words: &[&'static str]) -> Result<&'static Workload,
 }
 
 /// A workload that an oracle can judge, where these words are possible as well.
+#[cfg(feature = "lab")]
 pub fn judged_workload(name: &str, words: &[&'static str]) -> Result<&'static Workload, String> {
     let workload = workload(name, words)?;
     match workload.stands_alone() {
@@ -32,6 +38,7 @@ pub fn judged_workload(name: &str, words: &[&'static str]) -> Result<&'static Wo
 }
 
 /// A replacement policy of a campaign.
+#[cfg(feature = "lab")]
 pub fn policy(name: &str) -> Result<Policy, String> {
     let known = Policy::ALL.iter().map(|row| row.1).chain(["any", "all"]);
     name.parse().map_err(|_| format!("no policy is called '{name}'; {}", instead_of(name, known)))
@@ -57,6 +64,7 @@ pub fn plants() -> impl Iterator<Item = Plant> {
 }
 
 /// Schemes by their names: those of the machine, and those of the runtime.
+#[cfg(feature = "lab")]
 pub fn schemes(names: &[String]) -> Result<(Vec<MachineScheme>, Vec<Scheme>), String> {
     let (mut hardware, mut software) = (Vec::new(), Vec::new());
     for scheme in names {

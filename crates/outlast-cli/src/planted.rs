@@ -2,10 +2,8 @@
 //! run noticed. Such a run looks like that of a sound program, and is none.
 
 use outlast::{Guarantee, Plant, Scheme};
-use outlast_crash::runtime::plants::hunt;
+use outlast_crash::runtime::plants::{able_schemes, hunt};
 use outlast_crash::shell::word;
-use outlast_lab::crash::able_schemes;
-use serde_json::json;
 
 use crate::say::{noteln, outln};
 use crate::{CommandResult, Verdict, names};
@@ -79,24 +77,27 @@ fn scope_that_notices(plant: Plant, scheme: Scheme) -> Option<&'static str> {
 }
 
 /// Lists what can be planted, with the schemes that execute it and what it breaks.
-pub fn list(as_json: bool, seed: u64) -> CommandResult {
-    if as_json {
-        let record = |plant: Plant| {
-            json!({
-                "plant": plant.to_string(),
-                "kind": if plant.is_control() { "control" } else { "plant" },
-                "number": plant.number(),
-                "schemes": able_schemes(plant).join(","),
-                "description": plant.describe(),
-            })
-        };
-        let records = names::plants().map(record).collect();
-        outln!("{}", crate::document("crash --plant list", seed, records));
-    } else {
-        for plant in names::plants() {
-            outln!("{:<28} {}", plant.to_string(), plant.describe());
-            outln!("{:<28} in {}", "", able_schemes(plant).join(", "));
-        }
+pub fn list() -> CommandResult {
+    for plant in names::plants() {
+        outln!("{:<28} {}", plant.to_string(), plant.describe());
+        outln!("{:<28} in {}", "", able_schemes(plant).join(", "));
     }
+    Ok(Verdict::Good)
+}
+
+/// As [`list`], as a document.
+#[cfg(feature = "lab")]
+pub fn list_as_json(seed: u64) -> CommandResult {
+    let record = |plant: Plant| {
+        serde_json::json!({
+            "plant": plant.to_string(),
+            "kind": if plant.is_control() { "control" } else { "plant" },
+            "number": plant.number(),
+            "schemes": able_schemes(plant).join(","),
+            "description": plant.describe(),
+        })
+    };
+    let records = names::plants().map(record).collect();
+    outln!("{}", crate::document("crash --plant list", seed, records));
     Ok(Verdict::Good)
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use outlast::{Plant, SCHEMES, Scheme};
 use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT, Report};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
-use outlast_lab::crash::planted_in;
+use outlast_crash::runtime::plants::planted_in;
 use outlast_lab::points::are_points;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};

@@ -12,7 +12,9 @@
 pub mod damage;
 pub mod explain;
 pub mod front;
+#[cfg(feature = "machine")]
 pub mod machine;
+#[cfg(feature = "machine")]
 mod oracle;
 pub mod runtime;
 
@@ -26,6 +28,7 @@ pub use outlast_check::shell;
 use outlast_pmem::{Either, Heap, Medium, Recorder};
 use outlast_trace::PoolOffset;
 
+#[cfg(feature = "machine")]
 use runtime::campaign::overlay::Overlay;
 
 /// Media on which lanes run. The runtime and all workloads are compiled for each type of medium, hence one
@@ -33,7 +36,11 @@ use runtime::campaign::overlay::Overlay;
 type Live<'m> = Either<Heap, &'m Recorder>;
 
 /// Media on which recoveries run.
+#[cfg(feature = "machine")]
 type CrashImage<'m> = Either<&'m Overlay, &'m ImageMedium>;
+
+#[cfg(not(feature = "machine"))]
+type CrashImage<'m> = Either<Heap, &'m ImageMedium>;
 
 /// A pool's bytes on a medium of their own.
 fn live(image: &[u8]) -> Live<'static> {
@@ -47,4 +54,5 @@ fn bytes_of(medium: &impl Medium) -> Vec<u8> {
     bytes
 }
 
+#[cfg(feature = "machine")]
 pub use oracle::epoch::{End as EpochEnd, Epochs as EpochOracle};

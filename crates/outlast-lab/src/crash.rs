@@ -5,9 +5,8 @@
 pub mod campaigns;
 mod deal;
 mod jobs;
-mod planted;
 
-pub use planted::{able_schemes, planted_in};
+pub use outlast_crash::runtime::plants::{able_schemes, planted_in};
 
 use outlast::Scheme;
 use outlast_crash::runtime::campaign::CampaignError;

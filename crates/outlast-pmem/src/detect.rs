@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::domain::Domain;
+use outlast_trace::Domain;
 
 /// What really holds the bytes of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::domain::Domain;
+use outlast_trace::Domain;
 
 /// Lengths of mapped files are multiples of this many bytes, on every system.
 pub const PAGE_BYTES: u64 = 4096;

@@ -42,7 +42,6 @@ use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 use crate::cpu::{self, CpuFeatures, cpu_features};
 use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
-use crate::domain::Domain;
 use crate::error::{MapError, MediumFailure, PAGE_BYTES, same_error};
 use crate::fence_log::{FenceLog, FenceRegion, Pages};
 use crate::file::remove_if_free;
@@ -50,6 +49,7 @@ use crate::medium::{GrowError, Medium};
 use crate::process::OwnerProcess;
 use locked::{Locked, allocate, fill_holes, open_and_lock};
 use os::{Access, Mapping};
+use outlast_trace::Domain;
 use pages::PageNotes;
 use window::{Window, line_start};
 
@@ -91,13 +91,13 @@ enum WriteBack {
 
 impl WriteBack {
     fn new(domain: Domain, flush: Option<FlushKind>) -> Self {
-        match (domain, flush) {
-            (Domain::Process | Domain::Eadr, _) => Self::Nothing,
-            (Domain::Adr, Some(FlushKind::Clwb)) => Self::Clwb,
-            (Domain::Adr, Some(FlushKind::ClflushOpt)) => Self::ClflushOpt,
-            (Domain::Adr, Some(FlushKind::Clflush)) => Self::Clflush,
-            // Without an instruction `adr` is refused before anything is mapped.
-            (Domain::Page, _) | (Domain::Adr, None) => Self::Pages,
+        match flush.filter(|_| !domain.row().is_paged) {
+            _ if domain.row().has_durable_stores => Self::Nothing,
+            Some(FlushKind::Clwb) => Self::Clwb,
+            Some(FlushKind::ClflushOpt) => Self::ClflushOpt,
+            Some(FlushKind::Clflush) => Self::Clflush,
+            // Memory without an instruction is refused before anything is mapped.
+            None => Self::Pages,
         }
     }
 }
@@ -183,7 +183,7 @@ impl Mapped {
         let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(from) = hidden.as_ref().filter(|_| !self.is_forked()) else { return Ok(()) };
         hidden::rename(from, &self.path, self.file.get())?;
-        if self.domain != Domain::Process {
+        if self.domain.row().is_power {
             let directory = hidden::directory_of(&self.path);
             os::sync_directory(directory).map_err(|error| {
                 remove_if_free(&self.path, self.file.get());
@@ -634,7 +634,7 @@ impl Medium for Mapped {
             let _ = file.set_len(old_len);
             MapError::io(&self.path, "enlarge", error)
         };
-        if self.domain != Domain::Process {
+        if self.domain.row().is_power {
             file.sync_all().map_err(|error| {
                 self.fail_if_paged("sync", &error);
                 undone(error)
@@ -660,7 +660,7 @@ fn fill_and_map(
     }
     allocate(path, file, 0, len)?;
     let made = map(path, file, len, options)?;
-    if options.domain.unwrap_or(made.detection.domain) != Domain::Process {
+    if options.domain.unwrap_or(made.detection.domain).row().is_power {
         file.sync_all().map_err(|error| MapError::io(path, "make durable", error))?;
     }
     Ok(made)
@@ -672,7 +672,7 @@ fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made,
     let volatile_fs = os::volatile_fs(file);
     let sync = volatile_fs.is_none()
         && cpu::HAS_LINE_FLUSH
-        && options.domain.is_none_or(|domain| domain >= Domain::Adr);
+        && options.domain.is_none_or(Domain::is_memory);
     let access = Access { writable: !options.read_only, sync, prefault: options.prefault };
     let mapping = Mapping::reserve(max_len, access).map_err(|source| MapError::NoAddresses {
         path: path.to_owned(),
@@ -686,7 +686,7 @@ fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made,
     }
     let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
     let domain = options.domain.unwrap_or(detection.domain);
-    if domain == Domain::Page && !options.read_only {
+    if domain.row().is_paged && !options.read_only {
         mapping.cache_single_pages();
     }
     Ok(Made { window: Window::new(mapping, len, !options.read_only), detection, max_len })
@@ -707,7 +707,7 @@ fn check_len(path: &Path, len: u64) -> Result<(), MapError> {
 
 fn check_domain(path: &Path, domain: Option<Domain>) -> Result<(), MapError> {
     match domain {
-        Some(domain) if domain >= Domain::Adr && !cpu::HAS_LINE_FLUSH => {
+        Some(domain) if domain.is_memory() && !cpu::HAS_LINE_FLUSH => {
             Err(MapError::NoSuchDomain { path: path.to_owned(), domain })
         }
         _ => Ok(()),

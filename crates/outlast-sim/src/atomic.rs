@@ -7,7 +7,7 @@
 use crate::{
     cache::LineBytes,
     config::{ConfigError, HierarchyConfig},
-    domain::{Domain, DurableMemory, FlushCompletion},
+    domain::{DurableMemory, FlushCompletion},
     hierarchy::Hierarchy,
     journal::Journal,
     memory::Base,
@@ -15,7 +15,7 @@ use crate::{
     wc::word_mask,
 };
 use outlast_trace::{
-    ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, derive,
+    ByteRange, Domain, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Random, Sink, derive,
     line_pieces,
 };
 
@@ -121,7 +121,7 @@ impl<'b> AtomicDriver<'b> {
     }
 
     fn stream(&mut self, lane: LaneId, at: PoolOffset, bytes: &[u8]) {
-        if self.memory.domain() == Domain::Process {
+        if self.memory.domain().row().has_durable_streams {
             let mut rest = bytes;
             for (at, len) in line_pieces(at, bytes.len()) {
                 let (piece, tail) = rest.split_at(len);
@@ -135,7 +135,7 @@ impl<'b> AtomicDriver<'b> {
     }
 
     fn stream_line(&mut self, lane: LaneId, line: LineAddr, data: &LineBytes) {
-        if self.memory.domain() == Domain::Process {
+        if self.memory.domain().row().has_durable_streams {
             self.memory.execute(line, u8::MAX, data);
         }
         self.caches.stream_line(lane, line, data, &mut self.memory);

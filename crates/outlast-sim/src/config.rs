@@ -1,8 +1,8 @@
 //! What can be chosen about the caches, checked before anything is built.
 
-use crate::nearest::instead_of;
 use crate::policy::Policy;
 use outlast_trace::LINE_BYTES;
+use outlast_trace::instead_of;
 use std::{fmt, str::FromStr};
 
 /// Size, shape and replacement of one cache.

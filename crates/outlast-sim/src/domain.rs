@@ -6,25 +6,13 @@ use crate::{
     journal::Journal,
     memory::{Base, SparseMemory},
 };
-use outlast_trace::{FlushKind, LINE_BYTES, LaneId, LineAddr};
+use outlast_trace::{Domain, FlushKind, LINE_BYTES, LaneId, LineAddr};
 use rustc_hash::FxHashMap;
 
 /// The largest image: what a journal's 32-bit line numbers cover.
 const IMAGE_BYTES_MAX: u64 = LINE_BYTES << 32;
 
-/// What survives the crash that is modelled (rule 13).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
-pub enum Domain {
-    /// What reached the memory controller. Caches and write-combining buffers are lost.
-    #[default]
-    Adr,
-    /// The caches too. Words in write-combining buffers are lost until their lane's fence.
-    Eadr,
-    /// Everything that was executed: only the process dies.
-    Process,
-}
-
-/// When a flushed line becomes durable (`adr` only). Both are allowed, and no image of the one
+/// When a flushed line becomes durable, where stores are not durable by themselves. Both are allowed, and no image of the one
 /// is forbidden by the other (rule 9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum FlushCompletion {
@@ -157,11 +145,10 @@ impl Backing for DurableMemory<'_> {
                 old_words[word] = new_words[word];
             }
         }
-        let durable = match self.domain {
-            Domain::Adr => true,
-            Domain::Eadr => cause == Cause::Streamed,
-            Domain::Process => false,
-        };
+        let row = self.domain.row();
+        // Other stores were durable when they were executed.
+        let is_stream = cause == Cause::Streamed;
+        let durable = !row.has_durable_stores || is_stream && !row.has_durable_streams;
         if durable {
             let first = changed.trailing_zeros() as usize;
             let end = 8 - changed.leading_zeros() as usize;
@@ -171,7 +158,7 @@ impl Backing for DurableMemory<'_> {
 
     #[inline]
     fn stored(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
-        if self.domain != Domain::Adr {
+        if self.domain.row().has_durable_stores {
             self.execute(line, words, data);
         }
     }

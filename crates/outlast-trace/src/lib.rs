@@ -22,8 +22,11 @@
 mod addr;
 #[cfg(feature = "champsim")]
 mod champsim;
+mod domain;
 mod guarantee;
 mod log;
+#[cfg(feature = "names")]
+mod nearest;
 mod op;
 #[cfg(feature = "champsim")]
 mod otrace;
@@ -36,8 +39,11 @@ mod whole;
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
+pub use domain::{Domain, DomainRow, UnknownDomain};
 pub use guarantee::Guarantee;
 pub use log::OpLog;
+#[cfg(feature = "names")]
+pub use nearest::{instead_of, nearest};
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 #[cfg(feature = "champsim")]
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};

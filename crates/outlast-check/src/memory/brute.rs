@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use outlast_trace::{FlushKind, Op, OpLog};
 use rustc_hash::FxHashSet;
 
-use crate::memory::model::{Clflush, Domain, Model, Tear, Wide};
+use crate::memory::model::{Clflush, Model, Tear, Wide};
 
 mod accept;
 
@@ -141,7 +141,7 @@ impl Machine {
 
     /// Only power failures tear, not deaths of a process.
     fn whole_lines(&self) -> bool {
-        self.model.tear == Tear::Line || self.model.domain == Domain::Process
+        self.model.tear == Tear::Line || !self.model.domain.row().is_power
     }
 
     /// Words of 8 bytes, or of what of them is stored.
@@ -157,7 +157,7 @@ impl Machine {
                 Wide::Ascending => self.entries.len() * 1000,
             };
             self.enter(lane, What::Write { stream, group, bytes: inside });
-            if self.model.domain == Domain::Process {
+            if self.model.domain.row().has_durable_streams {
                 between.push(self.memories());
             }
         }
@@ -166,12 +166,13 @@ impl Machine {
 
     fn enter(&mut self, lane: u16, what: What) {
         self.entries.push(Entry { lane, what });
-        let place = if self.model.domain == Domain::Process { Place::Done } else { Place::Buffer };
+        let is_done = self.model.domain.row().has_durable_streams;
+        let place = if is_done { Place::Done } else { Place::Buffer };
         self.force(|_, state| state.push(place));
     }
 
     fn flush(&mut self, lane: u16, kind: FlushKind, at: u64) {
-        if matches!(self.model.domain, Domain::Eadr | Domain::Process) {
+        if self.model.domain.row().has_durable_stores {
             return;
         }
         let noted = (lane, at, self.entries.len());
@@ -264,10 +265,9 @@ impl Machine {
         let What::Write { stream: false, group, bytes } = &self.entries[i].what else {
             return None;
         };
-        let span = match (self.model.tear, self.model.domain) {
-            (Tear::Word, _) => 8,
-            (Tear::Line, Domain::Page) => 512,
-            (Tear::Line, _) => 64,
+        let span = match self.model.tear {
+            Tear::Word => 8,
+            Tear::Line => self.model.domain.row().unit_bytes,
         };
         Some((bytes[0].0 / span, *group))
     }
@@ -281,7 +281,7 @@ impl Machine {
                 state[i] = Place::Done;
                 self.force_line(state, at, i);
             }
-            What::Write { stream: false, .. } if self.model.domain == Domain::Eadr => {
+            What::Write { stream: false, .. } if self.model.domain.row().has_durable_stores => {
                 self.force_older_streams(state, i);
                 state[i] = Place::Done;
             }
@@ -328,7 +328,7 @@ impl Machine {
     /// Every visible store to the line (or sector) at `at` that was issued before entry `before`
     /// reaches the medium.
     fn force_line(&self, state: &mut State, at: u64, before: usize) {
-        let span = if self.model.domain == Domain::Page { 512 } else { 64 };
+        let span = self.model.domain.row().unit_bytes;
         for i in 0..before {
             let What::Write { stream: false, bytes, .. } = &self.entries[i].what else { continue };
             if state[i] == Place::Visible && bytes[0].0 / span == at / span {

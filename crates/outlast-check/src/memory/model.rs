@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use outlast_pmem::Domain;
+pub use outlast_trace::Domain;
 
 /// What the medium writes atomically.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]

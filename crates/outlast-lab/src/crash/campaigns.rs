@@ -5,9 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use outlast::Scheme;
-use outlast_crash::runtime::campaign::{
-    Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
-};
+use outlast_crash::runtime::campaign::{Campaign, CampaignError, CampaignReport, Counts, Failure};
 use outlast_workloads::{Layout, Workload};
 
 use crate::native::Size;
@@ -120,7 +118,7 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
             let mut record = record
                 .policy(&policy.to_string())
                 .threads(u32::from(campaign.lanes))
-                .domain(domain_name(campaign.domain))
+                .domain(campaign.domain.name())
                 .ack(campaign.ack.name())
                 .guarantee(&campaign.scheme.guarantee().to_string())
                 .config(&config(report));

@@ -88,7 +88,8 @@ impl<'j> DrainCursor<'j> {
 mod tests {
     use super::*;
     use crate::timed::{config::MachineConfig, time::Cycle};
-    use crate::{domain::Domain, hierarchy::Cause, memory::Base};
+    use crate::{hierarchy::Cause, memory::Base};
+    use outlast_trace::Domain;
 
     const CAUSE: Cause = Cause::Metadata;
 

@@ -5,12 +5,12 @@ use super::drain::{Change, DrainCursor, KeepEvent};
 use super::time::Cycle;
 use crate::{
     cache::LineBytes,
-    domain::{Domain, DurableMemory},
+    domain::DurableMemory,
     hierarchy::{Backing, Cause},
     journal::Journal,
     memory::Base,
 };
-use outlast_trace::{LineAddr, PoolOffset, TxId};
+use outlast_trace::{Domain, LineAddr, PoolOffset, TxId};
 use rustc_hash::FxHashMap;
 
 /// A [`Journal`] with the time of each of its entries, and of each acknowledgement.

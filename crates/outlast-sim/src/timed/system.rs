@@ -22,11 +22,10 @@ use super::{
 };
 use crate::{
     cache::LineBytes,
-    domain::Domain,
     hierarchy::{Backing, Hierarchy},
     memory::Base,
 };
-use outlast_trace::{LineAddr, derive};
+use outlast_trace::{Domain, LineAddr, derive};
 
 /// Cycles without a retired instruction after which a run is given up.
 const PATIENCE: u64 = 20_000_000;

@@ -1,6 +1,7 @@
 //! Instructions of a transaction, part by part, counted by single steps.
 //!
-//! `cargo run --release -p outlast-workloads --example instructions [WORKLOAD,...] [SCHEME,...]`
+//! `CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo run --release -p outlast-workloads --example instructions
+//! [WORKLOAD,...] [SCHEME,...]`
 //!
 //! `cargo test -p outlast-workloads --test instructions` compares the sums with recorded ones.
 //!

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use outlast_trace::{FlushKind, LaneId, Op, OpLog};
 
-use crate::memory::model::{Clflush, Domain, Model, Tear, Wide};
+use crate::memory::model::{Clflush, Model, Tear, Wide};
 
 /// An image with the reason why it should be possible.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +93,9 @@ fn pieces(model: Model, claim: &Claim<'_>) -> Vec<Piece> {
 
 /// Rules 7, 8 and 13: whether a store is durable for certain.
 fn is_durable(model: Model, claim: &Claim<'_>, piece: &Piece) -> bool {
-    match model.domain {
-        Domain::Process => return true,
-        Domain::Eadr if !piece.stream => return true,
-        _ => {}
+    let row = model.domain.row();
+    if if piece.stream { row.has_durable_streams } else { row.has_durable_stores } {
+        return true;
     }
     let ops: Vec<(LaneId, Op<'_>)> = claim.log.iter().take(claim.op).collect();
     let is_fence = |op: &Op<'_>| matches!(op, Op::Sfence | Op::Mfence | Op::Rmw { .. });
@@ -104,7 +103,7 @@ fn is_durable(model: Model, claim: &Claim<'_>, piece: &Piece) -> bool {
         let later = &ops[piece.op + 1..];
         return later.iter().any(|(lane, op)| *lane == piece.lane && is_fence(op));
     }
-    let span = if model.domain == Domain::Page { 8 } else { 1 };
+    let span = row.unit_bytes / 64;
     (piece.op + 1..ops.len()).any(|at| {
         let (lane, Op::Flush { kind, line }) = ops[at] else { return false };
         if line.0 / span != piece.word / 8 / span {
@@ -154,10 +153,9 @@ fn check_prefixes(
     pieces: &[Piece],
     persisted: &BTreeSet<usize>,
 ) -> Result<(), String> {
-    let unit = |piece: &Piece| match (model.tear, model.domain) {
-        (Tear::Word, _) => piece.word,
-        (Tear::Line, Domain::Page) => piece.word / 64,
-        (Tear::Line, _) => piece.word / 8,
+    let unit = |piece: &Piece| match model.tear {
+        Tear::Word => piece.word,
+        Tear::Line => piece.word / (model.domain.row().unit_bytes / 8),
     };
     for (i, later) in pieces.iter().enumerate() {
         for (j, older) in pieces[..i].iter().enumerate() {

@@ -21,7 +21,7 @@ use crate::memory::exhaustive::{
 };
 use crate::memory::history::tracker::Words;
 use crate::memory::image::ImageMedium;
-use crate::memory::model::{Domain, Tear};
+use crate::memory::model::Tear;
 use crate::memory::verdict::{Broken, Crash, judge};
 use crate::memory::witness::{CrashPoint, Witness};
 
@@ -265,11 +265,11 @@ impl Case<'_> {
     /// acknowledgement of the lane that stored it.
     fn is_never_flushed(&self) -> bool {
         let model = self.settings.model();
-        let cell_bytes = match model.domain {
-            Domain::Adr => 64,
-            Domain::Page => 512,
-            Domain::Eadr | Domain::Process => return false,
-        };
+        let row = model.domain.row();
+        if row.has_durable_stores {
+            return false;
+        }
+        let cell_bytes = row.unit_bytes;
         let Some(crash) = self.last_crash() else { return false };
         let point = self.failure.witness.crashes.last().map_or(0, |point| point.op);
         let log = &crash.log;

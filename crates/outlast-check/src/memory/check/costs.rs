@@ -17,7 +17,7 @@ use super::program::Program;
 use super::run::{Ran, lines_of};
 use super::{Check, Report};
 use crate::memory::image::Looked;
-use crate::memory::model::{Domain, Model};
+use crate::memory::model::Model;
 
 /// The most needless operations that are looked at more closely.
 const CANDIDATES_MAX: usize = 256;
@@ -199,7 +199,7 @@ impl Costs {
         }
         self.needed.extend(walk.needed);
         // Where caches are durable, a fence holds back what the program says to the outside.
-        let has_fences = matches!(model.domain, Domain::Adr | Domain::Page);
+        let has_fences = !model.domain.row().has_durable_stores;
         for (class, key, op) in walk.needless {
             let is_asked = has_fences || class != Class::NeedlessFence;
             if is_asked && self.seen.insert(key) && self.candidates.len() < CANDIDATES_MAX {

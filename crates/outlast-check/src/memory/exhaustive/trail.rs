@@ -4,7 +4,7 @@ use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::memory::history::tracker::Tracker;
 use crate::memory::image::print;
-use crate::memory::model::{Clflush, Domain, Model};
+use crate::memory::model::{Clflush, Model};
 use crate::memory::verdict::Crash;
 use crate::memory::witness::CrashPoint;
 
@@ -80,10 +80,8 @@ pub(crate) fn window_end(log: &OpLog, index: usize) -> usize {
 /// No fewer crash points than there are from this operation on, the end of the run included.
 pub(super) fn points_max(model: Model, log: &OpLog, from_op: usize) -> u64 {
     let tracker = Tracker::new(model);
-    let stores_count = match model.domain {
-        Domain::Eadr | Domain::Process => true,
-        Domain::Adr | Domain::Page => model.clflush == Clflush::WithStores && flushes_in_order(log),
-    };
+    let stores_count = model.domain.row().has_durable_stores
+        || model.clflush == Clflush::WithStores && flushes_in_order(log);
     let points = |(_, op): (LaneId, Op<'_>)| match op {
         Op::Sfence | Op::Mfence | Op::Rmw { .. } | Op::Grow { .. } => 1,
         Op::Store { .. } | Op::StoreNt { .. } | Op::Store64 { .. } if stores_count => {

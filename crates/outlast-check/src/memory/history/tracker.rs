@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, PoolOffset, word_pieces};
 
-use crate::memory::model::{Clflush, Domain, Model, Tear, Wide};
+use crate::memory::model::{Clflush, Model, Tear, Wide};
 
 /// Durable memory, as words.
 pub(crate) trait Base {
@@ -110,11 +110,10 @@ impl Tracker {
 
     /// A tracker for a counterfactual. One cell for all needs a stream with ordinary stores only.
     pub(crate) fn with(model: Model, cells: Cells, words: Words) -> Self {
-        let cell_bytes = match (cells, model.domain) {
+        let cell_bytes = match cells {
             // Large, and still a multiple of every unit.
-            (Cells::One, _) => 1 << 34,
-            (Cells::ByModel, Domain::Page) => 512,
-            (Cells::ByModel, _) => 64,
+            Cells::One => 1 << 34,
+            Cells::ByModel => model.domain.row().unit_bytes,
         };
         Self {
             model,
@@ -148,9 +147,14 @@ impl Tracker {
     /// In how many steps the operation takes effect. Where stores are durable as they become
     /// visible, a crash may come between the words of one store.
     pub(crate) fn parts(&self, op: &Op<'_>) -> usize {
-        match (self.model.domain, op) {
-            (Domain::Eadr | Domain::Process, Op::Store { at, bytes })
-            | (Domain::Process, Op::StoreNt { at, bytes }) => word_pieces(*at, bytes.len()).count(),
+        let row = self.model.domain.row();
+        match op {
+            Op::Store { at, bytes } if row.has_durable_stores => {
+                word_pieces(*at, bytes.len()).count()
+            }
+            Op::StoreNt { at, bytes } if row.has_durable_streams => {
+                word_pieces(*at, bytes.len()).count()
+            }
             _ => 1,
         }
     }
@@ -161,20 +165,21 @@ impl Tracker {
         if let Op::Grow { .. } = op {
             return Some(Raise::Issued);
         }
-        match self.model.domain {
-            Domain::Process => match op {
+        let row = self.model.domain.row();
+        match (row.has_durable_stores, row.has_durable_streams) {
+            (_, true) => match op {
                 Op::Store { .. } | Op::StoreNt { .. } | Op::Store64 { .. } | Op::Rmw { .. } => {
                     Some(Raise::Issued)
                 }
                 _ => None,
             },
-            Domain::Eadr => match op {
+            (true, false) => match op {
                 Op::Store { .. } => Some(Raise::Drained),
                 Op::Rmw { .. } => Some(Raise::Issued),
                 Op::Sfence | Op::Mfence => self.fence_raises(lane, op),
                 _ => None,
             },
-            Domain::Adr | Domain::Page => match op {
+            (false, false) => match op {
                 Op::Sfence | Op::Mfence | Op::Rmw { .. } => self.fence_raises(lane, op),
                 Op::Store { .. } | Op::StoreNt { .. } | Op::Store64 { .. }
                     if part == 0 && self.model.clflush == Clflush::WithStores =>
@@ -223,29 +228,26 @@ impl Tracker {
         if matches!(op, Op::Store { .. } | Op::StoreNt { .. } | Op::Store64 { .. }) {
             self.drain_clflushes(lane, base);
         }
+        let row = self.model.domain.row();
         match *op {
-            Op::Store { at, bytes } => match self.model.domain {
-                Domain::Adr | Domain::Page => {
-                    self.issue(index, lane, Kind::Ordinary, at, bytes);
-                }
-                Domain::Eadr | Domain::Process => self.make_durable(at, bytes, part, base),
-            },
-            Op::StoreNt { at, bytes } => match self.model.domain {
-                Domain::Process => self.make_durable(at, bytes, part, base),
-                _ => self.issue(index, lane, Kind::Stream, at, bytes),
-            },
-            Op::Store64 { line, bytes } => match (self.model.domain, self.model.tear) {
-                (Domain::Process, _) => self.make_durable(line.start(), bytes, None, base),
-                (_, Tear::Line) => self.issue(index, lane, Kind::LineStore, line.start(), bytes),
-                (_, Tear::Word) => self.issue(index, lane, Kind::Stream, line.start(), bytes),
+            Op::Store { at, bytes } if row.has_durable_stores => {
+                self.make_durable(at, bytes, part, base);
+            }
+            Op::Store { at, bytes } => self.issue(index, lane, Kind::Ordinary, at, bytes),
+            Op::StoreNt { at, bytes } if row.has_durable_streams => {
+                self.make_durable(at, bytes, part, base);
+            }
+            Op::StoreNt { at, bytes } => self.issue(index, lane, Kind::Stream, at, bytes),
+            Op::Store64 { line, bytes } => match self.model.tear {
+                _ if row.has_durable_streams => self.make_durable(line.start(), bytes, None, base),
+                Tear::Line => self.issue(index, lane, Kind::LineStore, line.start(), bytes),
+                Tear::Word => self.issue(index, lane, Kind::Stream, line.start(), bytes),
             },
             Op::Rmw { at, bytes } => {
                 self.fence(lane, op, base);
-                match self.model.domain {
-                    Domain::Adr | Domain::Page => {
-                        self.issue(index, lane, Kind::Ordinary, at, bytes);
-                    }
-                    Domain::Eadr | Domain::Process => self.make_durable(at, bytes, None, base),
+                match row.has_durable_stores {
+                    true => self.make_durable(at, bytes, None, base),
+                    false => self.issue(index, lane, Kind::Ordinary, at, bytes),
                 }
             }
             Op::Flush { kind, line } => self.flush(lane, kind, line),
@@ -328,7 +330,7 @@ impl Tracker {
     }
 
     fn flush(&mut self, lane: LaneId, kind: FlushKind, line: LineAddr) {
-        if matches!(self.model.domain, Domain::Eadr | Domain::Process) {
+        if self.model.domain.row().has_durable_stores {
             return;
         }
         let cell = line.start().0 / self.cell_bytes;

@@ -61,18 +61,10 @@ use outlast_trace::OpLog;
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use crate::oracle::keys::KeyHistory;
+pub use crate::runtime::{KEYS_MAX, LANES_MAX, TRANSACTIONS_MAX};
 use crate::shell::word;
 use crash_points::{Machine, Shared};
 use record::{Base, Recording};
-
-/// Most lanes of a campaign: every subset of what is in flight is tried.
-pub const LANES_MAX: u16 = 8;
-
-/// Most keys of a campaign: every one is judged at every crash point.
-pub const KEYS_MAX: u64 = 1 << 22;
-
-/// Most transactions of a campaign: their operations are kept in memory.
-pub const TRANSACTIONS_MAX: u64 = 1 << 20;
 
 /// Most transactions of `aof`.
 const AOF_TRANSACTIONS_MAX: u64 = 1 << 17;
@@ -404,7 +396,7 @@ impl Campaign {
             self.lanes,
             self.lane_bytes,
             self.transactions,
-            domain_name(self.domain),
+            self.domain.name(),
         );
         match self.crash_at {
             Some(at) => command += &format!(" --crash-op {at}"),
@@ -440,18 +432,8 @@ impl Campaign {
 /// # Errors
 /// When no emulated domain has it.
 pub fn parse_domain(name: &str) -> Result<Domain, CampaignError> {
-    let all = [Domain::Adr, Domain::Eadr, Domain::Process];
-    let found = all.into_iter().find(|domain| domain_name(*domain) == name);
+    let found = name.parse().ok().filter(|domain: &Domain| !domain.row().is_paged);
     found.ok_or_else(|| CampaignError::UnknownDomain(name.to_owned()))
-}
-
-/// The name of a domain on the command line.
-pub fn domain_name(domain: Domain) -> &'static str {
-    match domain {
-        Domain::Adr => "adr",
-        Domain::Eadr => "eadr",
-        Domain::Process => "process",
-    }
 }
 
 /// A campaign that cannot be run. Each message names what would be right.

@@ -23,7 +23,7 @@ use outlast::{
     Scheme, Transact, Tx,
 };
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
-use outlast_pmem::{Domain, Mark, Medium, Recorder};
+use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::Seen;
@@ -222,7 +222,7 @@ impl ScopeConfig {
 impl ScopeConfig {
     /// Whether the medium is a file behind the page cache.
     fn is_paged(&self) -> bool {
-        self.model.domain == Domain::Page
+        self.model.domain.row().is_paged
     }
 
     /// Whether something else is looked for.

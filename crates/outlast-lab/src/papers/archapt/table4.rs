@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 
 use outlast::{Plant, Scheme};
 use outlast_crash::runtime::campaign::{
-    Caches, Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
+    Caches, Campaign, CampaignError, CampaignReport, Counts, Failure,
 };
 use outlast_sim::{Policy, instead_of};
 use outlast_workloads::Workload;
@@ -273,7 +273,7 @@ fn cells(row: &Row, report: &CampaignReport) -> Vec<Record> {
                 Record::new(Kind::Crash, workload.name, scheme.name(), metric, value as f64);
             let mut record = record
                 .policy(&policy.to_string())
-                .domain(domain_name(*domain))
+                .domain(domain.name())
                 .guarantee(&scheme.guarantee().to_string())
                 .config(&config);
             record.paper = Some(ARCHAPT.to_owned());

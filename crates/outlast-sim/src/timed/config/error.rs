@@ -2,7 +2,7 @@
 
 use super::KEYS;
 use crate::config::ConfigError;
-use crate::nearest::nearest;
+use outlast_trace::nearest;
 
 /// A configuration that cannot be used. Each message names the key and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -10,7 +10,8 @@ use super::{
     EnergyConfig, ExtrasConfig, Field, LevelConfig, MachineConfig, MachineError, Mapping,
     MemoryConfig, PagePolicy, Rate, Refresh, Scheduling, Span, TlbConfig,
 };
-use crate::{config::Inclusion, nearest::instead_of, policy::Policy};
+use crate::{config::Inclusion, policy::Policy};
+use outlast_trace::instead_of;
 use std::path::Path;
 use toml::{Table, Value as Toml};
 
