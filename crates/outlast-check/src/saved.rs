@@ -8,6 +8,7 @@ use std::path::Path;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::run::{Change, NodeId, Run, Step, Sync};
+use crate::tree::{is_name, is_size};
 
 const MARK: &[u8; 8] = b"outlastR";
 const VERSION: u32 = 1;
@@ -70,17 +71,26 @@ pub fn load(path: &Path) -> Result<Run, LoadError> {
     if is_whole(&run) { Ok(run) } else { Err(LoadError::Damaged) }
 }
 
-/// Whether all that the run speaks of is there.
+/// Whether all that the run speaks of is there, and can be: a name is no path that leads elsewhere, and no file is
+/// longer than files can be.
 fn is_whole(run: &Run) -> bool {
     let nodes = run.base.len();
     let known = |node: &NodeId| (node.0 as usize) < nodes;
     let step = |step: &Step| match step {
-        Step::Change(
-            Change::Data { node, .. } | Change::Size { node, .. } | Change::Cut { node, .. },
-        ) => known(node),
-        Step::Change(Change::Name { dir, node, .. }) => known(dir) && node.iter().all(known),
+        Step::Change(Change::Data { node, offset, bytes }) => {
+            known(node) && offset.checked_add(bytes.len() as u64).is_some_and(is_size)
+        }
+        Step::Change(Change::Size { node, from, to, .. }) => {
+            known(node) && is_size(*from) && is_size(*to)
+        }
+        Step::Change(Change::Cut { node, to }) => known(node) && is_size(*to),
+        Step::Change(Change::Name { dir, name, node }) => {
+            known(dir) && is_name(name) && node.iter().all(known)
+        }
         Step::Change(Change::Move { from, to, node, exchanged }) => {
-            [&from.0, &to.0, node].into_iter().chain(exchanged).all(known)
+            is_name(&from.1)
+                && is_name(&to.1)
+                && [&from.0, &to.0, node].into_iter().chain(exchanged).all(known)
         }
         Step::Sync(
             Sync::File(node) | Sync::Data(node, _) | Sync::Dir(node) | Sync::Started(node, _),
@@ -93,4 +103,33 @@ fn is_whole(run: &Run) -> bool {
             .events
             .iter()
             .all(|event| (event.call as usize) < run.calls.len() && step(&event.step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Call, Event};
+    use crate::tree::ROOT;
+
+    fn load_with(change: Change) -> Result<Run, LoadError> {
+        let mut run = Run::empty("data".into());
+        run.calls.push(Call { tid: 1, text: "a call".into(), place: String::new() });
+        run.events.push(Event { call: 0, step: Step::Change(change) });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        save(&run, file.path()).unwrap();
+        load(file.path())
+    }
+
+    /// A file of others could have the states of a crash written anywhere.
+    #[test]
+    fn names_that_lead_elsewhere_and_impossible_sizes_are_damage() {
+        let name = |name: &[u8]| Change::Name { dir: ROOT, name: name.into(), node: None };
+        assert!(load_with(name(b"a name")).is_ok());
+        for bad in [&b""[..], b".", b"..", b"../a", b"/etc/a", b"a\0"] {
+            assert!(matches!(load_with(name(bad)), Err(LoadError::Damaged)), "{bad:?}");
+        }
+        for to in [1 << 63, u64::MAX] {
+            assert!(load_with(Change::Cut { node: ROOT, to }).is_err());
+        }
+    }
 }

@@ -240,6 +240,16 @@ pub struct Tree {
 /// Bytes of files that a recovery reads: all before the given one. Files without an entry are read whole.
 pub type Read = FxHashMap<NodeId, u64>;
 
+/// Whether a directory can have an entry of that name: a path would lead out of it.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+/// Whether a file can have that many bytes.
+pub(crate) fn is_size(bytes: u64) -> bool {
+    bytes <= i64::MAX as u64
+}
+
 /// The first node: the directory that is checked.
 pub const ROOT: NodeId = NodeId(0);
 
@@ -250,15 +260,16 @@ impl Tree {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Whether every name leads to a node that is there, and the root is a directory.
+    /// Whether every name is one and leads to a node that is there, every size is one, and the root is a directory.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let known = |id: &NodeId| (id.0 as usize) < self.nodes.len();
         let is_dir = self.nodes.first().is_some_and(|root| matches!(**root, Node::Dir(_)));
         is_dir
             && self.nodes.iter().all(|node| match &**node {
-                Node::Dir(names) => names.values().all(known),
-                _ => true,
+                Node::Dir(names) => names.iter().all(|(name, id)| is_name(name) && known(id)),
+                Node::File(content) => is_size(content.size),
+                Node::Link(_) => true,
             })
     }
 

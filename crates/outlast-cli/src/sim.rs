@@ -170,13 +170,15 @@ impl Transactions {
 }
 
 fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
-    match (&args.requests, args.what.as_deref()) {
-        (Some(path), _) => Ok(Task::Requests(path.clone())),
-        (None, Some("primitives")) => Ok(Task::Primitives),
-        (None, Some(name)) if let Some(workload) = Workload::named(name) => {
-            transactions(args, workload, seed).map(Task::Transactions)
-        }
-        (None, _) => work(args).map(Task::Run),
+    if let Some(path) = &args.requests {
+        return Ok(Task::Requests(path.clone()));
+    }
+    match args.what.as_deref() {
+        Some("primitives") => Ok(Task::Primitives),
+        what => match what.and_then(Workload::named) {
+            Some(workload) => transactions(args, workload, seed).map(Task::Transactions),
+            None => work(args).map(Task::Run),
+        },
     }
 }
 

@@ -6,6 +6,8 @@ use outlast::{Abort, Transact};
 
 use crate::commands::{self, Command, Ctx, Run, SessionRun};
 use crate::resp::{Args, OwnedArgs, Reply};
+#[cfg(fuzzing)]
+use crate::resp::{Limits, Parsed, Request};
 use crate::script::{Commands, Scripts};
 use crate::store::garbage;
 use crate::store::{Changes, Keys, Root};
@@ -143,6 +145,25 @@ impl Commands for Calls<'_, '_> {
                 out.error("ERR no such command of data");
                 Ok(())
             }
+        }
+    }
+}
+
+/// The requests in bytes that arrive in packets of this length, and the error of a malformed one.
+#[cfg(fuzzing)]
+pub fn requests(bytes: &[u8], packet: usize) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
+    let limits = Limits { bulk_bytes_max: 1 << 20, words_max: 1 << 10, is_unknown: false };
+    let (mut request, mut all, mut from, mut end) = (Request::default(), Vec::new(), 0, 0);
+    loop {
+        match request.parse(&bytes[from..end], &limits) {
+            Ok(Parsed::Partly) if end == bytes.len() => return (all, None),
+            Ok(Parsed::Partly) => end = bytes.len().min(end.saturating_add(packet)),
+            Ok(Parsed::Whole(len)) => {
+                all.push(request.words(&bytes[from..end]).iter().map(<[u8]>::to_vec).collect());
+                from += len;
+                request.clear();
+            }
+            Err(error) => return (all, Some(error)),
         }
     }
 }

@@ -58,6 +58,8 @@ mod store;
 
 pub use create::create_pool;
 pub use engine::Engine;
+#[cfg(fuzzing)]
+pub use engine::requests;
 pub use rdb::{ImportError, Imported, RdbError, import, verify};
 pub use server::{Bound, Options, ServeError, Server, Stopper};
 pub use store::DATABASES;

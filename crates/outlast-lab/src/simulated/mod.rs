@@ -87,16 +87,16 @@ impl Work {
         is_plain: bool,
         real: Option<&RealPrograms>,
     ) -> Result<outlast_schemes::Work, Box<dyn std::error::Error>> {
-        let (streams, end, lanes) = match self {
-            Work::Stream(pattern) => {
+        let (streams, end, lanes) = match (self, real) {
+            (Work::Stream(pattern), _) => {
                 let streams = Streams::Generated { tx_stores: TX_STORES };
                 (streams, LineAddr(pattern.bytes() / 64), 1)
             }
-            _ if let Some(real) = real => {
+            (_, Some(real)) => {
                 let streams = Streams::Generated { tx_stores: 0 };
                 (streams, LineAddr(real.lines()), real.threads())
             }
-            Work::Trace(path) if is_trace(path) => {
+            (Work::Trace(path), None) if is_trace(path) => {
                 let log = Arc::new(read_trace(path)?);
                 let last = log.iter().map(|(_, op)| last_byte(op)).max().unwrap_or(0);
                 let (limit, words) = match is_plain {
@@ -114,7 +114,7 @@ impl Work {
                 let lanes = last_lane.saturating_add(1);
                 (Streams::Recorded(vec![log]), LineAddr(last / 64 + 1), lanes)
             }
-            Work::Trace(_) | Work::Programs(_) | Work::Windows(_) => {
+            (Work::Trace(_) | Work::Programs(_) | Work::Windows(_), None) => {
                 (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1)
             }
         };

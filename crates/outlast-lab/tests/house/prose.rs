@@ -37,10 +37,10 @@ fn pages() -> BTreeMap<String, String> {
     pages.map(|path| (name(&path), read(&path))).collect()
 }
 
-/// The README, the change log and every page, each by its path.
+/// The pages beside the code and every one of the book, each by its path.
 fn documents() -> BTreeMap<String, String> {
-    let outside =
-        ["README.md", "CHANGELOG.md"].map(|name| (name.to_owned(), read(&root().join(name))));
+    let outside = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let outside = outside.map(|name| (name.to_owned(), read(&root().join(name))));
     let pages = pages().into_iter().map(|(name, text)| (format!("docs/{name}"), text));
     outside.into_iter().chain(pages).collect()
 }

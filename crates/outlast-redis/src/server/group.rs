@@ -555,10 +555,11 @@ pub(super) fn refusal(abort: &Abort) -> String {
         Abort::OutOfSpace { .. } | Abort::LogFull { .. } => {
             format!("OOM command not allowed when used memory > 'maxmemory'. ({abort})")
         }
-        Abort::Cancelled(reason) if let Some(ended) = reason.downcast_ref::<Ended>() => {
-            ended.to_string()
-        }
         Abort::Medium(failure) => format!("MISCONF Nothing can be made durable: {failure}"),
+        Abort::Cancelled(reason) => match reason.downcast_ref::<Ended>() {
+            Some(ended) => ended.to_string(),
+            None => format!("ERR {abort}"),
+        },
         other => format!("ERR {other}"),
     }
 }

@@ -120,13 +120,15 @@ impl Merged {
             }
             let Some(lane) = self.lanes.get_mut(self.at) else { return Ok(None) };
             lane.fill()?;
+            if let Some(Step::Place(place) | Step::Seen(place)) = lane.queue.front()
+                && *place > self.next
+            {
+                self.least = self.least.min(*place);
+                self.at += 1;
+                continue;
+            }
             match lane.queue.pop_front() {
                 None => self.at += 1,
-                Some(step @ (Step::Place(place) | Step::Seen(place))) if place > self.next => {
-                    self.least = self.least.min(place);
-                    lane.queue.push_front(step);
-                    self.at += 1;
-                }
                 Some(step) => {
                     self.has_moved = true;
                     if let Step::Place(place) = step {

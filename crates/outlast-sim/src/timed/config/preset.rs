@@ -18,6 +18,9 @@ use toml::{Table, Value as Toml};
 /// The machine that is meant where none is named.
 pub const DEFAULT_MACHINE: &str = "server";
 
+/// Files that build one on the other.
+const BASES_MAX: usize = 16;
+
 /// A machine or memory that comes with the crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -66,14 +69,18 @@ impl MachineConfig {
     /// # Errors
     /// When there is no such preset or file, or the file asks for something that cannot be.
     pub fn named(name: &str) -> Result<Self, MachineError> {
+        Self::named_within(name, BASES_MAX)
+    }
+
+    fn named_within(name: &str, bases: usize) -> Result<Self, MachineError> {
         let mut machine = match PRESETS.iter().find(|preset| preset.name == name) {
-            Some(preset) => Self::from_text(name, preset.text, Self::blank())?,
+            Some(preset) => Self::from_text(name, preset.text, Self::blank(), bases)?,
             None if Path::new(name).is_file() => {
                 let text = std::fs::read_to_string(name).map_err(|error| MachineError::Syntax {
                     origin: name.to_owned(),
                     message: error.to_string(),
                 })?;
-                Self::from_toml(name, &text)?
+                Self::from_text(name, &text, Self::named(DEFAULT_MACHINE)?, bases)?
             }
             None => {
                 let instead = instead_of(name, PRESETS.iter().map(|preset| preset.name));
@@ -90,11 +97,16 @@ impl MachineConfig {
     /// # Errors
     /// As [`named`](Self::named).
     pub fn from_toml(origin: &str, text: &str) -> Result<Self, MachineError> {
-        Self::from_text(origin, text, Self::named(DEFAULT_MACHINE)?)
+        Self::from_text(origin, text, Self::named(DEFAULT_MACHINE)?, BASES_MAX)
     }
 
-    /// The same; without a base, `start` with other values.
-    fn from_text(origin: &str, text: &str, start: Self) -> Result<Self, MachineError> {
+    /// The same; without a base, `start` with other values. `bases` is how many may follow, one on the other.
+    fn from_text(
+        origin: &str,
+        text: &str,
+        start: Self,
+        bases: usize,
+    ) -> Result<Self, MachineError> {
         let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             let message = format!("line {line}: {}", error.message());
@@ -102,7 +114,13 @@ impl MachineConfig {
         })?;
         let mut machine = match table.remove("base") {
             Some(Toml::String(base)) if base == "blank" => Self::blank(),
-            Some(Toml::String(base)) => Self::named(&base)?,
+            Some(Toml::String(base)) => {
+                let left = bases.checked_sub(1).ok_or_else(|| MachineError::Impossible {
+                    name: origin.to_owned(),
+                    message: format!("its bases lead to more than {BASES_MAX}, or in a circle"),
+                })?;
+                Self::named_within(&base, left)?
+            }
             Some(other) => return Err(not_a_name(origin, "base", &other)),
             None => start,
         };

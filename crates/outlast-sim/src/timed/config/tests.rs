@@ -59,6 +59,15 @@ fn what_is_wrong_is_named_in_one_line() {
 }
 
 #[test]
+fn a_file_that_is_its_own_base_is_refused() {
+    let file = std::env::temp_dir().join(format!("outlast-base-{}.toml", std::process::id()));
+    std::fs::write(&file, format!("base = \"{}\"\n", file.display())).unwrap();
+    let error = MachineConfig::named(file.to_str().unwrap()).unwrap_err().to_string();
+    std::fs::remove_file(&file).unwrap();
+    assert!(error.contains("in a circle"), "{error}");
+}
+
+#[test]
 fn a_file_without_a_base_starts_from_the_default_machine() {
     let machine = MachineConfig::from_toml("mine.toml", "[core]\nrob = 64\n").unwrap();
     let mut server = MachineConfig::named(DEFAULT_MACHINE).unwrap();
