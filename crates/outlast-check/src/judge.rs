@@ -1,4 +1,4 @@
-//! Has the program recover from a state, and hears what it says.
+//! Has the program recover from a state, and reads its answer.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ use crate::sys;
 use crate::tree::{self, Read as Whole, Tree};
 use rustc_hash::FxHashMap;
 
-/// What is wrong with a state, if anything is.
+/// The fault of a state, if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The check passed.
@@ -35,7 +35,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What is wrong, given what was begun and acknowledged.
+    /// The fault, given the transactions begun and acknowledged.
     #[must_use]
     pub fn wrong(&self, issued: u64, acked: u64) -> Option<String> {
         match self {
@@ -70,7 +70,7 @@ pub enum Checker {
     History(History),
 }
 
-/// What the check says of directories that it has left itself: many states lead to the same one.
+/// Verdicts on directories that the check has left itself: many states lead to the same one.
 #[derive(Default)]
 pub struct Reopened(Mutex<FxHashMap<(u128, u64, u64), Outcome>>);
 
@@ -87,7 +87,7 @@ pub struct Judge<'a> {
     dir: PathBuf,
     server: Option<Server>,
     reopened: Arc<Reopened>,
-    /// What the program says of its transactions.
+    /// The program's marks.
     marked: Arc<Marked>,
     strays: Strays,
 }
@@ -95,7 +95,7 @@ pub struct Judge<'a> {
 struct Server {
     child: Child,
     input: ChildStdin,
-    /// Lines; or what is wrong with one.
+    /// Lines; or the fault of one.
     answers: Receiver<Result<String, String>>,
 }
 
@@ -436,7 +436,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The next answer, or what the check has overdone before it came.
+/// The next answer, or the bound that the check passed before it came.
 fn wait(
     answers: &Receiver<Result<String, String>>,
     time: Duration,

@@ -12,10 +12,10 @@ use rustc_hash::FxHashMap;
 /// The largest image: what a journal's 32-bit line numbers cover.
 const IMAGE_BYTES_MAX: u64 = LINE_BYTES << 32;
 
-/// What survives the crash that is modelled (rule 13).
+/// The persistence domain: the parts of the machine that survive the modelled crash (rule 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Domain {
-    /// What reached the memory controller. Caches and write-combining buffers are lost.
+    /// Writes that reached the memory controller. Caches and write-combining buffers are lost.
     #[default]
     Adr,
     /// The caches too. Words in write-combining buffers are lost until their lane's fence.
@@ -54,7 +54,7 @@ pub(crate) struct DurableMemory<'b> {
     taken: FxHashMap<LineAddr, Vec<Taken>>,
 }
 
-/// What one flush took.
+/// The words that one flush took.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     lane: LaneId,

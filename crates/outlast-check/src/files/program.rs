@@ -86,7 +86,7 @@ impl Program {
         self
     }
 
-    /// What a disk writes whole: 4096 bytes, or 512.
+    /// The unit that a disk writes whole: 4096 bytes, or 512.
     pub fn sector(mut self, bytes: usize) -> Self {
         self.plan.grain = Grain { bytes };
         self
@@ -152,7 +152,7 @@ impl Program {
         self
     }
 
-    /// What is drawn by chance follows from it.
+    /// The seed of everything drawn.
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
         self

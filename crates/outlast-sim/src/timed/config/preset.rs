@@ -22,7 +22,7 @@ pub const DEFAULT_MACHINE: &str = "server";
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is and where its values are from, in one line.
+    /// The machine and the source of its values, in one line.
     pub about: &'static str,
     text: &'static str,
 }
