@@ -1,4 +1,4 @@
-//! What a check costs. `cost [ROUNDS]` runs a program that writes 10,000 pages with a sync each ten, plain and
+//! The cost of a check. `cost [ROUNDS]` runs a program that writes 10,000 pages with a sync each ten, plain and
 //! captured in turns, in a folder below the one that `TMPDIR` gives.
 //!
 //! `cost server [ROUNDS]` crashes 50 transactions of SQLite in WAL mode and has each state judged by one server that

@@ -1,4 +1,4 @@
-//! Bounds of a check that runs wild: of what it prints, of what it writes, and of how long its
+//! Bounds of a check that runs wild: of its output, of its files, and of the time that its
 //! processes live.
 
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ impl<'a> Bounds<'a> {
         Self { folder, looked: Instant::now(), first: None }
     }
 
-    /// What the run has overdone by now, if anything. Runs shorter than a tenth of a second are not
+    /// The bound that the run has passed by now, if any. Runs shorter than a tenth of a second are not
     /// looked at.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Bytes of the disk below a folder. What vanishes meanwhile counts nothing.
+/// Bytes of the disk below a folder. Files that vanish meanwhile count nothing.
 fn used(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let of = |path: PathBuf| match fs::symlink_metadata(&path) {

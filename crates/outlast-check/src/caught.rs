@@ -11,11 +11,11 @@ use std::panic::{
 };
 use std::sync::Once;
 
-/// What a panic said, and where: the payload with which it goes on once it was noted.
+/// A panic's message and place: the payload with which it goes on once it was noted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panicked(pub String);
 
-/// What a panic says whose payload is no text.
+/// The message of a panic whose payload is no text.
 const SILENT: &str = "with no message";
 
 thread_local! {
@@ -45,7 +45,7 @@ pub fn note<R>(body: impl FnOnce() -> R) -> R {
     catch(body).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// What the payload of a panic says.
+/// The message in a panic's payload.
 pub fn message(payload: &(dyn Any + Send)) -> String {
     let noted = payload.downcast_ref::<Panicked>().map(|panicked| panicked.0.as_str());
     noted.unwrap_or_else(|| said(payload)).to_owned()

@@ -1,4 +1,4 @@
-//! What a failing state comes down to: the smallest loss that fails, its class by experiment, and what
+//! A failing state made small: the smallest loss that fails, its class by experiment, and the change that
 //! would mend it.
 
 use std::collections::BTreeSet;
@@ -25,13 +25,13 @@ pub enum Class {
     RenameBeforeSync,
     /// A file has grown, and its new part is not there: the program refuses zeros.
     SizeWithoutContent,
-    /// What makes data valid is under the same sync as the data.
+    /// The mark that makes data valid is under the same sync as the data.
     MarkWithData,
-    /// The program stops between two calls of one change, and nothing is lost: what is there is neither old nor new.
+    /// The program stops between two calls of one change, and nothing is lost: the state is neither old nor new.
     HalfApplied,
     /// A call has failed, and the program went on as if it had not.
     ErrorNotHeeded,
-    /// A crash while the program recovers from one leaves what it cannot recover from.
+    /// A crash while the program recovers from one leaves a state that it cannot recover from.
     RecoveryNotRepeatable,
     /// A crash while the directory is made leaves something that cannot be opened.
     CreationNotRestartable,
@@ -55,7 +55,7 @@ impl Class {
         }
     }
 
-    /// What mends it, in a sentence.
+    /// The remedy, in a sentence.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Class {
 pub struct Finding {
     /// The class.
     pub class: Class,
-    /// What the check says.
+    /// The check's verdict.
     pub wrong: String,
     /// Models that allow the state.
     pub models: Vec<&'static str>,
@@ -199,7 +199,7 @@ impl Reducer<'_, '_> {
         Ok(without_repeated(findings))
     }
 
-    /// What is lost, without numbers, and what the check says.
+    /// The loss without numbers, and the check's verdict.
     fn rough_kind(&self, failure: &Failure) -> String {
         let model = &self.models[failure.state.model];
         let moment = &model.moments[failure.state.moment];
@@ -457,7 +457,7 @@ impl Reducer<'_, '_> {
         Ok(Some(Turn::Kept(kept[passing])))
     }
 
-    /// The class, by what passes when something else is lost or acknowledged as well.
+    /// The class, by the states that pass when something else is lost or acknowledged as well.
     #[allow(clippy::too_many_arguments)]
     fn class(
         &self,

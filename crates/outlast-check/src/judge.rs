@@ -102,7 +102,7 @@ pub struct Judge<'a> {
     dir: PathBuf,
     server: Option<Server>,
     reopened: Arc<Reopened>,
-    /// What the program says of its transactions.
+    /// The marks of the program.
     marked: Arc<Marked>,
     strays: Strays,
     /// In a row of states: the one at the checker's, and what is known of it already.

@@ -1,4 +1,4 @@
-//! What a program says of its transactions to `outlast check`, from Rust.
+//! Marks of transactions for `outlast check`, from Rust.
 //!
 //! This file needs the standard library alone: it can be copied into a program, which then depends on
 //! nothing of Outlast. A program that is not under the checker writes nothing.

@@ -1,4 +1,4 @@
-//! A run under a model: the units of persistence, what each needs, and what is forced when.
+//! A run under a model: the units of persistence, their prerequisites, and the syncs that force them.
 
 use std::collections::BTreeSet;
 

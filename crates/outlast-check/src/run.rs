@@ -47,7 +47,7 @@ pub enum Change {
         from: u64,
         /// Bytes then.
         to: u64,
-        /// What made it grow.
+        /// The cause of its growth.
         growth: Growth,
     },
     /// A file is cut off.
@@ -109,7 +109,7 @@ impl Change {
     }
 }
 
-/// What a sync makes durable.
+/// The scope of a sync.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Sync {
     /// `fsync`, or a write with `O_SYNC`.
@@ -167,7 +167,7 @@ pub struct Run {
     pub events: Vec<Event>,
     /// All calls that made a step.
     pub calls: Vec<Call>,
-    /// What was not measured, each said in a line; verdicts depend on it.
+    /// Calls that were not measured, a line each; verdicts depend on them.
     pub blind: Vec<String>,
     /// How the program ended.
     pub ended: Ended,

@@ -21,7 +21,7 @@ use crate::run::{Change, NodeId};
 use crate::strata::{self, Bounds, Choice, Stratum};
 use crate::tree::{Node, ROOT, Read, Tree};
 
-/// A state: what of a run a crash has kept.
+/// A state: the units of a run that a crash has kept.
 #[derive(Clone, Debug)]
 pub struct State {
     /// The index of its model among those searched.
@@ -44,18 +44,18 @@ pub struct Limits {
     pub check_time: Duration,
     /// Checks at a time.
     pub jobs: usize,
-    /// What is drawn by chance follows from it.
+    /// The seed of everything drawn.
     pub seed: u64,
     /// A command of the shell that writes to a recovered state, which is then checked once more.
     pub write: Option<String>,
 }
 
-/// A state with what is wrong with it.
+/// A failing state.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The state.
     pub state: State,
-    /// What the check says.
+    /// The check's verdict.
     pub wrong: String,
 }
 
@@ -77,9 +77,9 @@ pub struct Coverage {
 /// Verdicts by content, which hold for every run that leads to it.
 #[derive(Default)]
 struct Verdicts {
-    /// With what was begun and acknowledged.
+    /// By content, and by the numbers begun and acknowledged.
     told: FxHashMap<(u128, u64, u64), Outcome>,
-    /// Of checks that name what they recovered.
+    /// Of checks that name the state they recovered.
     of_state: FxHashMap<u128, Outcome>,
 }
 
@@ -465,7 +465,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The tree of what is durable at a moment.
+/// The durable tree at a moment.
 #[derive(Clone)]
 pub struct Base {
     tree: Tree,

@@ -19,7 +19,7 @@ use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-/// What a crash may have left.
+/// A state that a crash may have left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     /// The directory: it may be written to.
@@ -30,7 +30,7 @@ pub struct State {
     pub issued: u64,
 }
 
-/// What a check says of a state.
+/// The verdict on a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// It is right.

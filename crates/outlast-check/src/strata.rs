@@ -1,4 +1,4 @@
-//! What a crash keeps of the units that are pending at a moment, in the order that finds faults soonest.
+//! The pending units of a moment that a crash keeps, in the order that finds faults soonest.
 //!
 //! Both searches lay out their states by these strata: changes of files that no sync has forced, and lines
 //! of memory that no fence has made durable. Units are known by their numbers alone. A [`Choice`] names some

@@ -1,4 +1,4 @@
-//! Programs whose behaviour at a loss of power is known: what each must be told, and nothing else.
+//! Programs whose behaviour at a loss of power is known, each with the findings that must come out, and no others.
 //! Workloads and checks are scripts of the shell, in the words that a user would write.
 
 use std::fs;
@@ -8,14 +8,14 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a run of `outlast-check` found.
+/// The findings of a run of `outlast-check`.
 struct Found {
     status: i32,
     document: Value,
 }
 
 impl Found {
-    /// Class and what was wrong, for findings that `model` allows.
+    /// Class and fault, for findings that `model` allows.
     fn under(&self, model: &str) -> Vec<(String, String)> {
         let findings = self.document["findings"].as_array().unwrap();
         let allowed = findings.iter().filter(|finding| {

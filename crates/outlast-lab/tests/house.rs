@@ -13,6 +13,7 @@ use serde_json::Value;
 /// gets its place here.
 const FLOORS: &[&str] = &[
     "outlast-trace",
+    "outlast-measure",
     "outlast-matrix",
     "outlast-pmem",
     "outlast-derive",

@@ -93,7 +93,7 @@ fn disk(rounds: u32, commands: u32) -> Outcome<()> {
     Ok(())
 }
 
-/// What that command does, until it is killed.
+/// Serves a pool until the process is killed.
 fn serve_pool(path: &str, port: &str, scheme: &str) -> Outcome<()> {
     let scheme = Some(scheme.parse()?);
     let open = OpenOptions { scheme, grow_limit_bytes: 16 << 30, ..OpenOptions::default() };

@@ -55,7 +55,7 @@ pub struct Plan {
     pub turn: usize,
     /// Turns of each scheme.
     pub rounds: usize,
-    /// What is drawn follows from it.
+    /// The seed of everything drawn.
     pub seed: u64,
 }
 
@@ -82,7 +82,7 @@ const SCAN_MAX: u64 = 100;
 /// Records that one transaction loads.
 const LOADED_AT_ONCE: u64 = 100;
 
-/// What one operation does.
+/// One operation.
 enum Operation {
     Read(u64),
     Update { record: u64, field: usize, value: Vec<u8>, reads: bool },

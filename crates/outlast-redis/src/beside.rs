@@ -247,7 +247,7 @@ impl Running {
     }
 }
 
-/// What the benchmark does.
+/// A test of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
     /// Its test.
@@ -258,7 +258,7 @@ pub struct Work {
     pub pipeline: u32,
 }
 
-/// What a turn has shown.
+/// The figures of a turn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Turn {
     /// The server's microseconds of CPU for a command, in its own code.

@@ -38,7 +38,7 @@ pub struct Engine {
     scripts: Scripts,
     /// The database that commands use.
     pub database: usize,
-    /// What time it is, in ms since 1970.
+    /// The time, in ms since 1970.
     pub now_ms: u64,
 }
 

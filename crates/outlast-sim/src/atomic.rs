@@ -27,7 +27,7 @@ const EARLY_COMPLETION_ONE_IN: u64 = 8;
 pub struct AtomicConfig {
     /// The caches.
     pub caches: HierarchyConfig,
-    /// What survives a crash.
+    /// The persistence domain.
     pub domain: Domain,
     /// When flushed lines become durable.
     pub completion: FlushCompletion,
@@ -100,22 +100,22 @@ impl<'b> AtomicDriver<'b> {
         }
     }
 
-    /// What the caches counted so far.
+    /// The counts of the caches so far.
     pub fn stats(&self) -> HierarchyStats {
         self.caches.stats()
     }
 
-    /// What the caches counted so far; counting starts again, as after a warm-up.
+    /// The counts of the caches so far; counting starts again, as after a warm-up.
     pub fn take_stats(&mut self) -> HierarchyStats {
         self.caches.take_stats()
     }
 
-    /// What became durable so far.
+    /// The writes that became durable so far.
     pub fn journal(&self) -> &Journal {
         &self.memory.journal
     }
 
-    /// What became durable.
+    /// The writes that became durable.
     pub fn into_journal(self) -> Journal {
         self.memory.journal
     }
@@ -154,7 +154,7 @@ impl<'b> AtomicDriver<'b> {
         }
     }
 
-    /// What a fence or a locked instruction does: streams and flushes of this lane are durable
+    /// The effect of a fence or a locked instruction: streams and flushes of this lane are durable
     /// when it is over, in no particular order while it runs.
     fn fence(&mut self, lane: LaneId) {
         self.caches.drain_streams(lane, &mut self.memory);

@@ -21,12 +21,12 @@ pub struct Slot {
     way: u32,
 }
 
-/// What a hardware scheme keeps beside each line: an epoch, a bit, or nothing at all.
+/// The tag that a hardware scheme keeps beside each line: an epoch, a bit, or nothing at all.
 pub trait LineTag: Copy + Default + PartialEq + std::fmt::Debug {}
 
 impl<T: Copy + Default + PartialEq + std::fmt::Debug> LineTag for T {}
 
-/// What a line carries with it when it moves from one cache to another.
+/// The state that a line carries with it when it moves from one cache to another.
 ///
 /// Every move between levels and lanes passes through this one type, a scheme's tag included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ pub struct Contents<T = ()> {
     pub dirty: bool,
     /// Whether no other lane holds the line (MESI's E and M). Meaningless in a shared cache.
     pub owned: bool,
-    /// What a scheme keeps beside the line.
+    /// The scheme's tag of the line.
     pub tag: T,
 }
 
@@ -46,7 +46,7 @@ pub struct Contents<T = ()> {
 pub struct Evicted<T = ()> {
     /// Which line.
     pub line: LineAddr,
-    /// What it carried.
+    /// The state that it carried.
     pub contents: Contents<T>,
 }
 
@@ -69,7 +69,7 @@ pub struct Cache<T = ()> {
     data: Vec<LineBytes>,
     scheme_tags: Vec<T>,
     replacement: Replacement,
-    /// What was counted so far. The owner may take it to start again.
+    /// The counts so far. The owner may take them to start again.
     pub stats: CacheStats,
 }
 
@@ -215,7 +215,7 @@ impl<T: LineTag> Cache<T> {
         self.set_tag(slot, newer.tag);
     }
 
-    /// What a scheme keeps beside the line.
+    /// The scheme's tag of the line.
     #[inline]
     pub fn tag(&self, slot: Slot) -> T {
         self.scheme_tags[self.index(slot)]

@@ -1,4 +1,4 @@
-//! What can be chosen about the caches, checked before anything is built.
+//! The options of the caches, checked before anything is built.
 
 use crate::policy::Policy;
 use outlast_trace::LINE_BYTES;
@@ -232,7 +232,7 @@ pub enum ConfigError {
     Level {
         /// `l1`, `l2` or `llc`.
         level: &'static str,
-        /// What is wrong with it.
+        /// The mistake in it.
         source: Box<ConfigError>,
     },
     /// A machine without lanes runs nothing.

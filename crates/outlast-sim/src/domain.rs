@@ -42,7 +42,7 @@ pub(crate) struct DurableMemory<'b> {
     taken: FxHashMap<LineAddr, Vec<Taken>>,
 }
 
-/// What one flush took.
+/// The words that one flush took.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     lane: LaneId,

@@ -1,4 +1,4 @@
-//! What entered the persistence domain, in order, and the crash images that follow from it.
+//! Writes that entered the persistence domain, in order, and the crash images that follow from them.
 //!
 //! A crash leaves the base image with the first so-many entries of the [`Journal`] applied. One
 //! run therefore gives every crash image of its schedule under its cache policy, and an

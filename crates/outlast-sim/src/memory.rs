@@ -14,7 +14,7 @@ const PAGES: u64 = 256;
 type Page = [LineBytes; PAGE_LINES as usize];
 type Chunk = [Option<Box<Page>>; PAGES as usize];
 
-/// What memory holds before anything is written. Behind its end there are zeroes.
+/// The initial contents of memory. Behind its end there are zeroes.
 #[derive(Clone, Debug)]
 pub(crate) enum Base<'b> {
     /// An image that outlives the memory.

@@ -1,4 +1,4 @@
-//! What the caches counted.
+//! Counts of the caches.
 
 use std::ops::AddAssign;
 
@@ -41,7 +41,7 @@ pub struct HierarchyStats {
     pub llc: CacheStats,
     /// The buffer in front of memory, if there is one.
     pub buffer: Option<CacheStats>,
-    /// What happened between and below the levels.
+    /// Traffic between and below the levels.
     pub traffic: Traffic,
 }
 

@@ -86,7 +86,7 @@ pub struct Plan {
     pub turn: usize,
     /// Turns of each subject.
     pub rounds: usize,
-    /// What is drawn follows from it.
+    /// The seed of everything drawn.
     pub seed: u64,
 }
 
@@ -102,7 +102,7 @@ pub enum BenchError {
     Client {
         /// The subject.
         subject: String,
-        /// What SQLite says.
+        /// SQLite's error.
         source: ClientError,
     },
     /// The file system.
@@ -111,12 +111,12 @@ pub enum BenchError {
     /// A pool.
     #[error(transparent)]
     Import(#[from] MoveError),
-    /// What a subject has stored is not what it should have stored.
+    /// A subject's tables are not as its transactions leave them.
     #[error("{subject}: {what}")]
     Wrong {
         /// The subject.
         subject: String,
-        /// What is wrong.
+        /// The difference.
         what: String,
     },
 }
@@ -127,7 +127,7 @@ pub struct Subject {
     /// Its name in the table.
     pub name: String,
     place: Place,
-    /// What is said to a new connection.
+    /// Statements for a new connection.
     pragmas: &'static str,
 }
 
@@ -184,7 +184,7 @@ pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subj
     pools.chain(first).chain(journals).chain([unprotected]).collect()
 }
 
-/// What was measured of a subject.
+/// The figures of a subject.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The subject.
@@ -195,7 +195,7 @@ pub struct Row {
     pub rate_of_wal: Option<Spread>,
     /// The median latency of a turn, in microseconds.
     pub p50: Spread,
-    /// What one in a hundred of a turn exceeds.
+    /// The 99th percentile of a turn's latencies, in microseconds.
     pub p99: Spread,
 }
 

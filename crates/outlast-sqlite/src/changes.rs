@@ -1,4 +1,4 @@
-//! What a transaction of SQLite has written so far, in volatile memory.
+//! The writes of a transaction of SQLite so far, in volatile memory.
 //!
 //! A granule that is written whole over a stored one is compared at once, and the words that differ are kept. All
 //! other granules are kept whole.

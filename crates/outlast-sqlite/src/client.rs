@@ -316,7 +316,7 @@ impl Statement<'_> {
         self.each(values, |_| ())
     }
 
-    /// What `read` finds in the first row, if there is one. The other rows are not looked for.
+    /// The value that `read` finds in the first row, if there is one. The other rows are not looked for.
     ///
     /// # Errors
     /// [`ClientError::Failed`]; it is ready to run again.

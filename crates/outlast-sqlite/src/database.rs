@@ -136,7 +136,7 @@ struct Entry {
     database: Weak<Database>,
 }
 
-/// What a file is, whatever its name.
+/// The kind of a file, by its content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileId(u64, u64);
 
@@ -649,7 +649,7 @@ impl Database {
     }
 }
 
-/// What a database holds below changes.
+/// The stored database below changes.
 struct Stored<'d> {
     database: &'d Database,
     store: &'d Store,

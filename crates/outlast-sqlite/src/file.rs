@@ -159,7 +159,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-/// What SQLite calls a transaction's end.
+/// SQLite's code for a transaction's end.
 pub(crate) fn code_of(abort: &Abort) -> c_int {
     match abort {
         Abort::OutOfSpace { .. } | Abort::LogFull { .. } | Abort::TooLarge(_) => ffi::FULL,
@@ -546,7 +546,7 @@ unsafe extern "C" fn sector_size(_: *mut File) -> c_int {
     512
 }
 
-/// What lies in volatile memory needs no order between its writes, and keeps what it was not told to change.
+/// Files in volatile memory need no order between their writes, and keep the bytes beside a write.
 unsafe extern "C" fn device_characteristics(_: *mut File) -> c_int {
     ffi::IOCAP_SAFE_APPEND
         | ffi::IOCAP_SEQUENTIAL

@@ -31,7 +31,7 @@
 //!   only changes that are prepared may. The commit that makes some of them the file's frees the others and the lists.
 //!   Lists that an opening finds are a crashed transaction's, and are freed once nothing is prepared.
 
-/// What a root begins with: `OUTLSQL1`.
+/// The first word of a root: `OUTLSQL1`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"OUTLSQL1");
 
 /// Bytes of the root.

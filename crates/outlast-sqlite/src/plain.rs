@@ -54,7 +54,7 @@ pub enum MoveError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The pool.
@@ -143,7 +143,7 @@ pub fn import(plain: &Path, pool: &Path, options: &DatabaseOptions) -> Result<u6
     Ok(before.len)
 }
 
-/// What tells whether a plain file has changed.
+/// The marks by which a change of a plain file is seen.
 #[derive(PartialEq, Eq)]
 struct PlainState {
     len: u64,

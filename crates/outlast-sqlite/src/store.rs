@@ -32,10 +32,10 @@ struct Prepared {
     spilled: Vec<(u64, Spilled)>,
 }
 
-/// What becomes part of a file again (FILE-2).
+/// The content of a granule that becomes part of a file again (FILE-2).
 const ZEROS: Granule = [0; GRANULE_BYTES];
 
-/// What a pool's root says about a database in it.
+/// Reasons for which a pool's root is no database.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The root is something else.

@@ -54,7 +54,7 @@ impl ChampSimInstr {
     /// Register number of the instruction pointer.
     pub const INSTRUCTION_POINTER: u8 = 26;
 
-    /// What 64 bytes of a trace say.
+    /// The instruction in 64 bytes of a trace.
     pub fn decode(bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> Self {
         let word = |at: usize| {
             u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes were taken"))
@@ -70,7 +70,7 @@ impl ChampSimInstr {
         }
     }
 
-    /// What of 64 bytes no instruction of a trace has, if anything: flags other than 0 and 1, or
+    /// The impossible part of 64 bytes, if there is one: flags other than 0 and 1, or
     /// an address that no processor takes.
     fn implausible(bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> Option<String> {
         let instr = Self::decode(bytes);

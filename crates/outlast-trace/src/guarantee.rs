@@ -1,4 +1,4 @@
-//! What a scheme promises about a crash.
+//! The guarantees of schemes about a crash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub enum Guarantee {
     Buffered,
     /// Memory as it was at the end of an epoch, one no older than the last reported persisted.
     Epoch,
-    /// What the commands in a log leave when they are executed again.
+    /// The state after the commands in a log are executed again.
     Replay,
     /// Nothing.
     None,

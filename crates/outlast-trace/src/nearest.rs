@@ -1,4 +1,4 @@
-//! What to say where a name is wrong.
+//! Messages for a wrong name.
 
 /// The known names that a wrong one was meant to be, as a question; where it is like none, all of
 /// them.

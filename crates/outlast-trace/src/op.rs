@@ -40,14 +40,14 @@ pub enum Op<'a> {
     Store {
         /// First byte.
         at: PoolOffset,
-        /// What is stored.
+        /// The stored bytes.
         bytes: &'a [u8],
     },
     /// A non-temporal store of whole aligned 8-byte words (rule 10).
     StoreNt {
         /// First byte, a multiple of 8.
         at: PoolOffset,
-        /// What is stored, a multiple of 8 bytes.
+        /// The stored bytes, a multiple of 8.
         bytes: &'a [u8],
     },
     /// MOVDIR64B: a whole line, atomically, past the caches (rule 5).

@@ -1,6 +1,6 @@
 //! Files that are there whole or not at all.
 //!
-//! What is written goes to a file beside the place, which is renamed when everything is in it.
+//! Bytes go to a file beside the place, which is renamed when all are in it.
 //! Until then the place holds what it held: a full disk, a limit on file sizes or a failed run
 //! leaves nothing behind. Devices and pipes are written through.
 //!
@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 /// The first bytes of files that hold a user's data: pools and their checkpoints.
 const PRECIOUS: [&[u8]; 2] = [b"OUTLAST", b"OUTLCKPT"];
 
-/// What the names of files under way begin with; some letters and digits follow.
+/// The prefix of the names of files under way; some letters and digits follow.
 const PREFIX: &str = ".outlast-";
 
 /// Letters and digits behind the prefix.

@@ -1,4 +1,4 @@
-//! What drawing an operation costs beside running it on plain memory, and an audit per key (a
+//! The cost of drawing an operation beside running it on plain memory, and of an audit per key (a
 //! field, for YCSB); in nanoseconds.
 //!
 //! `cargo run --release -p outlast-workloads --example draw_cost [RECORDS]`

@@ -138,7 +138,7 @@ impl Bare {
         &self.memory
     }
 
-    /// What was recorded since the start or the last call.
+    /// The operations recorded since the start or the last call.
     pub fn take_log(&mut self) -> OpLog {
         std::mem::take(&mut self.log)
     }
@@ -249,7 +249,7 @@ impl Runner for Bare {
 #[derive(Debug)]
 pub struct BareTx {
     bare: Bare,
-    /// What each store replaced.
+    /// The bytes that each store replaced.
     undo: Vec<(u64, Vec<u8>)>,
     freed: Vec<u64>,
     allocated: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What values hold: bytes that say which key and which version they are of.
+//! Contents of values: bytes that name their key and version.
 //!
 //! ```text
 //! word of a value   bits 0..24   a check over key and version

@@ -1,17 +1,17 @@
-//! What a transaction did, in the terms in which an oracle judges it.
+//! Reads and writes of a transaction, in the terms in which an oracle judges them.
 
 /// A version of a value: unique among those that a workload's workers write to one key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// What the load phase wrote.
+    /// The version that the load phase wrote.
     pub const LOADED: Self = Self(0);
     /// Versions are below this.
     pub const LIMIT: u64 = 1 << 40;
 }
 
-/// What a key was found to hold, or was made to hold.
+/// The state of a key, found or made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum State {
     /// Nothing: the key is not there.

@@ -1,4 +1,4 @@
-//! What a workload's folder gives to all that loads, runs and judges workloads, and the list of the
+//! The interface of a workload's folder to all that loads, runs and judges workloads, and the list of the
 //! folders.
 //!
 //! A family is one program with its choices: its type is small and copied. Its data is found by
@@ -14,7 +14,7 @@ use crate::facts::Versions;
 use crate::tpcc::Statements;
 use crate::{OpKind, Scale, State, Version, Witness};
 
-/// What of a scale cannot be, its value, and what is possible.
+/// The part of a scale that cannot be, its value, and the possible values.
 pub(crate) type Unfit = (&'static str, u64, &'static str);
 
 /// How much of it the timed machine runs.
@@ -41,7 +41,7 @@ pub(crate) trait Thread {
     /// The versions that it hands out; none where nothing is versioned.
     fn versions(&self) -> Option<&Versions>;
 
-    /// What its transactions did, as statements.
+    /// The statements of its transactions.
     fn statements(&self) -> Option<Statements> {
         None
     }
@@ -113,7 +113,7 @@ pub(crate) trait Family: Copy {
     /// Bytes that its blocks need at most, rounding to size classes and insertions included.
     fn heap_bytes(self, scale: &Scale) -> u64;
 
-    /// What the timed machine runs.
+    /// Its sizes on the timed machine.
     fn on_machine(self) -> OnMachine;
 
     /// Creates the data in an empty pool, as its root object.

@@ -1,4 +1,4 @@
-//! What lies beside what in a workload's data.
+//! Layout of a workload's data: the objects that share lines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use outlast::collections::{FieldPlacement, Placement};
 
 use crate::{Scale, Workload};
 
-/// What lies beside what in a workload's data: what coalescing changes.
+/// The objects of a workload's data that share lines: the layout that coalescing changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Layout {
     /// A record is one value, its fields end to end; a key and its value share a block.

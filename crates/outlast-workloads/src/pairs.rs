@@ -23,7 +23,7 @@ use crate::ycsb::judge;
 use crate::zipf::{Zipfian, fnv_hash};
 use crate::{OpKind, Random, Scale, State, Version, Witness};
 
-/// What an audit says of a key that no worker draws.
+/// An audit's finding of a key that no worker draws.
 const STRANGE: &str = "a key that no worker added";
 
 /// The family: the dictionary that keeps the pairs, and how keys are drawn.

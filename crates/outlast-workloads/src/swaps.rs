@@ -179,7 +179,7 @@ impl<const SWAPS: usize> SwapDraw<SWAPS> {
         &self.pairs
     }
 
-    /// What a word becomes that gets the content of `other`.
+    /// The word with the content of `other`.
     #[inline]
     pub fn swapped(&self, other: u64) -> u64 {
         join(self.version, part(other).1)

@@ -8,7 +8,7 @@ use crate::Random;
 
 /// Where the first block lies: offset 0 is never one.
 const HEAP_AT: u64 = 4096;
-/// What fresh and freed blocks are filled with where accesses are checked.
+/// The byte that fills fresh and freed blocks where accesses are checked.
 const POISON: u8 = 0xA5;
 /// Conflicts that one transaction suffers at most, so that long ones end.
 const CONFLICTS_MAX: u32 = 3;
@@ -29,14 +29,14 @@ pub struct Volatile {
     checked: Option<Checked>,
 }
 
-/// What a checked pool keeps.
+/// The state of a checked pool.
 struct Checked {
     random: Random,
     conflict_per_mille: u64,
     footprint: Footprint,
 }
 
-/// What transactions did that a logging scheme pays for. Aborted runs count as well.
+/// Work of transactions that a logging scheme pays for. Aborted runs count as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
     /// Runs of closures, those that ended in an injected conflict included.
@@ -93,7 +93,7 @@ impl Volatile {
         self.capacity = Some(bytes);
     }
 
-    /// What was counted since the last call; all zero in a pool that checks nothing.
+    /// The counts since the last call; all zero in a pool that checks nothing.
     pub fn take_footprint(&mut self) -> Footprint {
         self.checked.as_mut().map(|c| std::mem::take(&mut c.footprint)).unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::facts::Versions;
 use crate::family::AnyThread;
 use crate::tpcc::Statements;
 
-/// What kind of transaction a worker ran.
+/// The kind of a worker's transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum OpKind {
     /// Read a record.
@@ -126,7 +126,7 @@ impl Worker {
         self.thread.step(runner, witness)
     }
 
-    /// What the transactions that ended well did, as statements, where that is counted (TPC-C).
+    /// The statements of the transactions that ended well, where they are counted (TPC-C).
     pub fn statements(&self) -> Option<Statements> {
         self.thread.statements()
     }

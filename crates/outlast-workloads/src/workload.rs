@@ -22,7 +22,7 @@ use crate::ycsb::{Letter, Ycsb};
 pub struct Workload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Its description, in one line.
     pub about: &'static str,
     pub(crate) kind: Kind,
 }

@@ -43,7 +43,7 @@ fn the_zeta_constant_is_the_sum_it_stands_for() {
     assert!((computed - SCRAMBLED_ZETA).abs() < 1e-6, "{computed}");
 }
 
-/// What Gray's method draws: exact for the first two items, and for the others the difference of
+/// The probabilities of Gray's method: exact for the first two items, and for the others the difference of
 /// its inverse of the distribution function.
 fn probability(zipfian: &Zipfian, items: u64, i: u64) -> f64 {
     let unit_of = |x: f64| ((x / items as f64).powf(1.0 - THETA) - 1.0) / zipfian.eta + 1.0;

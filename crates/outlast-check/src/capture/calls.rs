@@ -1,4 +1,4 @@
-//! The system calls that change files: what each does to the directory.
+//! The system calls that change files, and their effects on the directory.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -113,7 +113,7 @@ const RWF_SYNC: u64 = 4;
 const RWF_APPEND: u64 = 16;
 
 impl Tracer<'_> {
-    /// What a call is going to do to the directory; none if nothing.
+    /// The coming effect of a call on the directory; none if it has none.
     pub(super) fn prepare(&mut self, tid: Tid, entry: &Entry) -> io::Result<Option<Pending>> {
         let [a, b, c, d, ..] = entry.args;
         if self.options.exact
@@ -489,7 +489,7 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Records what a write of `count` bytes has done whose return was not seen.
+    /// Records the effect of a write of `count` bytes whose return was not seen.
     pub(super) fn finish_let_go(
         &mut self,
         tid: Tid,
@@ -510,7 +510,7 @@ impl Tracer<'_> {
         self.finish(tid, pending, result)
     }
 
-    /// Records what a call has done.
+    /// Records the effect of a call.
     pub(super) fn finish(&mut self, tid: Tid, pending: Pending, result: i64) -> io::Result<()> {
         let Pending { name, kind, .. } = pending;
         if let Kind::Processors(address) = kind {

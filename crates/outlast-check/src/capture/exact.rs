@@ -103,7 +103,7 @@ impl Guards {
 }
 
 impl Tracer<'_> {
-    /// What a call does to guards; none if nothing.
+    /// The effect of a call on guards; none if it has none.
     pub(super) fn guarded(&mut self, tid: Tid, entry: &Entry) -> io::Result<Option<Guarded>> {
         let process = self.process_of(tid);
         // The instruction before the place that the call returns to.
@@ -185,7 +185,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Guards what `range` maps of watched files, after their stores until now were recorded.
+    /// Guards the watched files that `range` maps, after their stores until now were recorded.
     fn guard(&mut self, tid: Tid, range: &Range<u64>) -> io::Result<()> {
         let process = self.process_of(tid);
         self.watch.look_at_mappings()?;

@@ -1,4 +1,4 @@
-//! What a program says of its transactions: lines that name one as begun or as durable.
+//! A program's marks of its transactions: lines that name one as begun or as durable.
 
 use crate::run::Step;
 use crate::sys::MARKS_FD;

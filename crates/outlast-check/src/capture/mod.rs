@@ -36,7 +36,7 @@ use crate::sys::{self, Entry, Processors, Stop, Stops, Tid, Trap};
 
 pub use self::watch::SECTOR;
 
-/// What is captured.
+/// The program to capture, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The directory that is watched; it is made if it is missing.
@@ -49,7 +49,7 @@ pub struct Options {
     pub marks: Marks,
     /// It is stopped then.
     pub time: Duration,
-    /// Whether what it reads is recorded as well.
+    /// Whether its reads are recorded as well.
     pub reads: bool,
     /// Whether each store through a mapping is recorded, not only the difference between two calls: slow.
     pub exact: bool,
@@ -60,13 +60,13 @@ pub struct Options {
 /// A call that is made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// What happens.
+    /// The failure.
     pub kind: FaultKind,
     /// The call: among syncs or among writes, from 0.
     pub call: usize,
 }
 
-/// What happens to a call.
+/// The failure of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
     /// A sync fails with `EIO` and leaves its pages clean.
@@ -83,7 +83,7 @@ impl FaultKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::SyncFails, Self::NoSpace, Self::Short, Self::Interrupted];
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ struct Tracer<'a> {
     calls: (usize, usize),
 }
 
-/// Runs the program and records what it does to the directory.
+/// Runs the program and records its changes of the directory.
 ///
 /// # Errors
 /// See [`CaptureError`]. No process of the program is left running.
@@ -451,7 +451,7 @@ impl Tracer<'_> {
         });
     }
 
-    /// The program has ended: what it left running would change the directory while it is judged.
+    /// The program has ended: processes that it left running would change the directory while it is judged.
     fn end_others(&mut self) {
         self.over = true;
         let mut others: Vec<Tid> = self.threads.values().map(|thread| thread.process).collect();

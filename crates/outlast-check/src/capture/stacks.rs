@@ -35,7 +35,7 @@ pub type StackId = u32;
 /// A part of a file of code: its name, its addresses and its bytes.
 type Section = (&'static str, Range<u64>, Arc<[u8]>);
 
-/// A file of code with what unwinds it.
+/// A file of code with its unwinding tables.
 #[derive(Debug)]
 struct Code {
     path: PathBuf,
@@ -258,7 +258,7 @@ impl Stacks {
         }
     }
 
-    /// What each stack is for people, from the innermost function with a name.
+    /// Each stack in words, from the innermost function with a name.
     #[must_use]
     pub fn named(&self) -> Vec<String> {
         let mut loaders: Vec<Option<Loader>> = Vec::new();

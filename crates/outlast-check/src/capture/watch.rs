@@ -40,7 +40,7 @@ pub struct Watch {
     calls: Vec<Call>,
     blind: Vec<String>,
     paths: FxHashMap<NodeId, String>,
-    /// What was read of each file, and where each was cut off before.
+    /// The reads of each file, and where each was cut off before.
     read: Read,
     cut: FxHashMap<NodeId, u64>,
     fault: Option<String>,
@@ -145,7 +145,7 @@ impl Watch {
         self.nodes.get(&identity).copied()
     }
 
-    /// Notes once what is not measured.
+    /// Notes a call that is not measured, once.
     pub fn blind(&mut self, text: String) {
         if !self.blind.contains(&text) {
             self.blind.push(text);
@@ -460,7 +460,7 @@ impl Watch {
         self.mapped.is_empty()
     }
 
-    /// Records what was stored through mappings since the last stop.
+    /// Records the stores through mappings since the last stop.
     ///
     /// # Errors
     /// Those of reading.
@@ -519,7 +519,7 @@ impl Watch {
         }
     }
 
-    /// Ends the watch, with `stacks` for people: what mappings have changed last, and the proof that nothing was missed.
+    /// Ends the watch, with `stacks` for people: records the last stores through mappings, and proves that nothing was missed.
     ///
     /// # Errors
     /// Those of reading; the recorded state is not the directory's, with the first difference.

@@ -64,7 +64,7 @@ pub fn run(
     })
 }
 
-/// What CI systems and people read.
+/// The reports for CI systems and people.
 fn files(args: &CheckArgs, report: &Report) -> Result<(), CheckError> {
     let write = |file: &Path, text: String| {
         std::fs::write(file, text)

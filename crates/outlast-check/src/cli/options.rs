@@ -25,7 +25,7 @@ use crate::tree::PAGE;
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct CheckArgs {
-    /// What to do with a captured run.
+    /// The action on a captured run.
     #[command(subcommand)]
     pub saved: Option<SavedCommand>,
     /// The directory that the program keeps its files in; made if it is missing.
@@ -137,7 +137,7 @@ fn bad<T>(text: impl Into<String>) -> Result<T, CheckError> {
 }
 
 impl CheckArgs {
-    /// What the options ask for.
+    /// The check that the options ask for.
     ///
     /// # Errors
     /// One of them cannot be meant.

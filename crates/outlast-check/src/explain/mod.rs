@@ -1,4 +1,4 @@
-//! One crash, told: what ran, which lines had reached memory, what recovery did, what the oracle
+//! One crash, told: the program, the lines that had reached memory, the steps of recovery, and the states that the oracle
 //! expected and found.
 //!
 //! An [`Explanation`] is data and nothing else, so that a terminal and a page show the same. It is
@@ -27,15 +27,15 @@ pub const STEPS_MAX: usize = 40;
 pub struct Explanation {
     /// The published flaw or the planted bug; empty where nothing is broken on purpose.
     pub flaw: String,
-    /// What the flaw is, in one line.
+    /// The flaw, in one line.
     pub about: String,
     /// The scheme.
     pub scheme: String,
-    /// What it promises.
+    /// Its promise.
     pub guarantee: String,
-    /// What ran, in one line.
+    /// The program, in one line.
     pub program: String,
-    /// Its transactions, with what each does.
+    /// Its transactions, each with its effect.
     pub transactions: Vec<Transaction>,
     /// The order of lanes, where there are several.
     pub schedule: String,
@@ -43,9 +43,9 @@ pub struct Explanation {
     pub runs: Vec<Run>,
     /// The last recovery.
     pub recovery: Recovery,
-    /// What the oracle compares.
+    /// Places that the oracle compares.
     pub compared: Vec<Compared>,
-    /// What is wrong.
+    /// The mistake.
     pub verdict: String,
     /// The command that shows this again.
     pub replay: String,
@@ -58,7 +58,7 @@ pub struct Transaction {
     pub id: u64,
     /// The lane that runs it.
     pub lane: u16,
-    /// What it does.
+    /// Its effect, in words.
     pub does: String,
     /// Whether it was acknowledged before the last crash.
     pub acknowledged: bool,
@@ -69,7 +69,7 @@ pub struct Transaction {
 pub struct Run {
     /// Whose run it is.
     pub name: String,
-    /// What the numbers of its events count.
+    /// The unit in which its events are numbered.
     pub unit: String,
     /// The event before which it crashed.
     pub crash_at: u64,
@@ -77,7 +77,7 @@ pub struct Run {
     pub left_out: u64,
     /// The others, in order; those behind the crash never happened.
     pub events: Vec<Event>,
-    /// Lines that were stored to, with what the crash left of them.
+    /// Lines that were stored to, each with its state after the crash.
     pub lines: Vec<Line>,
     /// Lines that are left out.
     pub lines_left_out: u64,
@@ -90,19 +90,19 @@ pub struct Event {
     pub at: u64,
     /// The lane that carried it out.
     pub lane: Option<u16>,
-    /// What it was.
+    /// Its kind.
     pub what: String,
-    /// What lies where it was.
+    /// The object at its address.
     pub place: String,
-    /// What became of what it stored.
+    /// The fate of the stored bytes.
     pub fate: Option<Fate>,
 }
 
-/// What a crash made of a store, or of a line.
+/// The fate of a store, or of a line, in a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Flushed and fenced: in memory whatever happens.
+    /// Flushed and fenced: in memory in any case.
     Durable,
     /// In memory by chance: evicted, or written back before a fence asked for it.
     Reached,
@@ -126,7 +126,7 @@ impl Fate {
         }
     }
 
-    /// What it means.
+    /// Its meaning in words.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Durable => "durable for certain",
@@ -148,9 +148,9 @@ impl fmt::Display for Fate {
 pub struct Line {
     /// Its first byte.
     pub at: u64,
-    /// What lies there.
+    /// The object at this line.
     pub place: String,
-    /// What the crash made of it.
+    /// Its fate in the crash.
     pub fate: Fate,
     /// The words that the run changed.
     pub words: Vec<Word>,
@@ -161,44 +161,44 @@ pub struct Line {
 pub struct Word {
     /// Its first byte.
     pub at: u64,
-    /// What it held before the run.
+    /// Its value before the run.
     pub before: u64,
-    /// What the crash left.
+    /// Its value after the crash.
     pub image: u64,
-    /// What the run had stored last.
+    /// The last value that the run stored.
     pub newest: u64,
 }
 
-/// What a recovery did.
+/// A recovery, step by step.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Recovery {
-    /// What it read, place by place.
+    /// The places that it read.
     pub read: Vec<String>,
-    /// What it wrote, flushed and fenced, in order.
+    /// Its stores, flushes and fences, in order.
     pub steps: Vec<Step>,
     /// Later steps that are left out.
     pub left_out: u64,
-    /// What it came to.
+    /// Its outcome.
     pub outcome: String,
 }
 
 /// One step of a recovery.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// What it was.
+    /// Its kind.
     pub what: String,
-    /// What lies where it was.
+    /// The object at its address.
     pub place: String,
 }
 
 /// One thing that the oracle compares.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Compared {
-    /// What.
+    /// The name of the place.
     pub what: String,
-    /// What may be there.
+    /// The values that are allowed there.
     pub expected: String,
-    /// What is there.
+    /// The value that was found.
     pub found: String,
     /// Whether that is allowed by itself.
     pub is_allowed: bool,

@@ -8,10 +8,10 @@ use outlast_trace::{FlushKind, Op, OpLog, PoolOffset};
 use super::{EVENTS_MAX, Event, Fate, LINES_MAX, Line, Recovery, Run, STEPS_MAX, Step, Word};
 use crate::memory::{CrashPoint, ReplayedCrash, lines_of, stored_bytes, stored_words};
 
-/// What lies at an offset.
+/// The object at an offset.
 pub type Places<'p> = dyn Fn(PoolOffset) -> String + 'p;
 
-/// A run up to its crash. `floor` is what the crash leaves when nothing persists that need not.
+/// A run up to its crash. `floor` is the image when nothing persists that need not.
 pub fn run_of(
     name: String,
     crash: &ReplayedCrash,
@@ -58,7 +58,7 @@ fn is_shown(op: &Op<'_>) -> bool {
     )
 }
 
-/// What a crash made of what an operation stored.
+/// The fate of an operation's bytes in a crash.
 fn fate(crash: &ReplayedCrash, op: usize, what: &Op<'_>) -> Option<Fate> {
     stored_bytes(what)?;
     let of = |pieces: &[(u32, u32)]| pieces.iter().filter(|piece| piece.0 as usize == op).count();
@@ -140,7 +140,7 @@ pub fn state_of(at: u64, place: String, states: [Vec<u8>; 4]) -> Option<Line> {
     (!words.is_empty()).then_some(Line { at, place, fate, words })
 }
 
-/// What the last recovery did to an image.
+/// The steps of the last recovery of an image.
 pub fn recovery_of(
     (log, sites): &(OpLog, Vec<Site>),
     image: &[u8],
@@ -178,7 +178,7 @@ fn place(op: &Op<'_>, places: &Places<'_>) -> String {
     }
 }
 
-/// An operation in words, with what it establishes.
+/// An operation in words, with its purpose.
 fn told(op: &Op<'_>, site: Option<&'static str>) -> String {
     let what = match *op {
         Op::Store { bytes, .. } => format!("stores {}", value(bytes)),

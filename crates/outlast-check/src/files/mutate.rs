@@ -7,12 +7,12 @@ use crate::order::{Moment, Ordered};
 use crate::run::{Run, Step};
 use crate::search::{Coverage, Search};
 
-/// A sync that was left out, and what the check said.
+/// A sync that was left out, and the check's verdict.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     /// The sync's call.
     pub call: String,
-    /// What the check says in a state that only its absence allows.
+    /// The check's verdict in a state that only its absence allows.
     pub killed: Option<String>,
 }
 

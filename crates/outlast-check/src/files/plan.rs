@@ -38,7 +38,7 @@ pub enum Source {
     Saved(PathBuf),
 }
 
-/// What judges a state.
+/// The judge of a state.
 #[derive(Clone, Debug)]
 pub enum Check {
     /// A command of the shell, once a state.
@@ -87,11 +87,11 @@ impl Check {
 pub struct Plan {
     /// The run.
     pub source: Source,
-    /// What judges a state.
+    /// The judge of a state.
     pub check: Check,
     /// Models of file systems.
     pub models: Vec<&'static Model>,
-    /// What a disk writes whole.
+    /// The unit that a disk writes whole.
     pub grain: Grain,
     /// How the program names its transactions.
     pub marks: Marks,
@@ -113,7 +113,7 @@ pub struct Plan {
     pub budget: Duration,
     /// Checks at a time.
     pub jobs: usize,
-    /// What is drawn by chance follows from it.
+    /// The seed of everything drawn.
     pub seed: u64,
     /// Whether states differ in data that recovery was not seen to read.
     pub all_data: bool,
@@ -361,7 +361,7 @@ impl Plan {
     }
 }
 
-/// Ends what checks have left running, however a check ends.
+/// Ends processes that checks have left running, however a check ends.
 struct EndStrays;
 
 impl Drop for EndStrays {

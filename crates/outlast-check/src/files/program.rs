@@ -92,7 +92,7 @@ impl Program {
         self
     }
 
-    /// What a disk writes whole: 4096 bytes, or 512.
+    /// The unit that a disk writes whole: 4096 bytes, or 512.
     pub fn sector(mut self, bytes: usize) -> Self {
         self.plan.grain = Grain { bytes };
         self
@@ -158,7 +158,7 @@ impl Program {
         self
     }
 
-    /// What is drawn by chance follows from it.
+    /// The seed of everything drawn.
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
         self

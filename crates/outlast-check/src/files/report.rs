@@ -1,4 +1,4 @@
-//! What a check has found, and how it is told.
+//! The findings of a check, and their words.
 
 use std::fmt;
 use std::io;
@@ -29,10 +29,10 @@ pub struct Case {
     pub run: Option<PathBuf>,
 }
 
-/// What a check has found.
+/// The findings of a check.
 #[derive(Debug)]
 pub struct Report {
-    /// What was asked for.
+    /// The check that was asked for.
     pub plan: Plan,
     /// The captured run.
     pub run: Run,

@@ -1,4 +1,4 @@
-//! What a file has held: states are judged in memory, by its content at each mark of the run.
+//! The contents of one file over a run: states are judged in memory, by its content at each mark.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl History {
         &self.file
     }
 
-    /// What is wrong with a state.
+    /// The fault of a state.
     #[must_use]
     pub fn judge(&self, tree: &Tree, issued: u64, acked: u64) -> Outcome {
         let found = content(tree, &self.file);

@@ -1,6 +1,6 @@
 //! Judges for the common cases (`--judge`): the user writes no check.
 //!
-//! What is right comes from the captured run itself: the file's content at each mark. [`history`] looks
+//! The right states come from the captured run itself: the file's content at each mark. [`history`] looks
 //! at states in memory; `sqlite` is a check by a command, since SQLite's own recovery is to run.
 
 pub mod history;

@@ -93,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// What the medium holds in each of the states. Of two writes to a byte the newer one wins,
+    /// The contents of the medium in each of the states. Of two writes to a byte the newer one wins,
     /// whichever came first to the medium: a word never goes back.
     fn memories(&self) -> BTreeSet<Vec<u8>> {
         let memory = |state: &State| {
@@ -108,7 +108,7 @@ impl Machine {
         self.states.iter().map(memory).collect()
     }
 
-    /// Issues an operation. Returns what a crash in its middle leaves.
+    /// Issues an operation. Returns the states after a crash in its middle.
     fn issue(&mut self, lane: u16, op: &Op<'_>) -> Vec<BTreeSet<Vec<u8>>> {
         // Rule 11: the stores of every other lane have left its buffer.
         self.force(|machine, state| machine.drain_stores(state, |other| other != lane));

@@ -42,7 +42,7 @@
 //! assert!(report.has_failures());
 //! ```
 //!
-//! # What ends a check, and what does not
+//! # The end of a check
 //!
 //! The search goes from the simple to the involved: one crash everywhere before two, schedules
 //! with few preemptions before those with more. The first failure ends it.
@@ -73,7 +73,7 @@
 //! [`schedule::lock`](outlast_pmem::schedule::lock). One that does wait is a finding, a second
 //! later.
 //!
-//! # What costs time
+//! # Needless flushes
 //!
 //! Flushes that write back nothing, fences with nothing to wait for, lines that are persisted and
 //! never read are findings that [lose nothing](Class::only_costs_time): only if they are needless
@@ -235,7 +235,7 @@ impl Check {
         self
     }
 
-    /// What samples are drawn by; 0 by default.
+    /// The seed of samples; 0 by default.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings = self.settings.sharing_images(seed);
         self
@@ -326,7 +326,7 @@ impl Check {
         report
     }
 
-    /// Runs one named image again. Returns what is wrong with it.
+    /// Runs one named image again. Returns its violation.
     ///
     /// # Errors
     /// The violation, if it still shows; one that is [`Broken::NoSuchImage`] where the program has
@@ -345,7 +345,7 @@ impl Check {
         self.reproduce_with(reproduction, || (), program, recover, oracle)
     }
 
-    /// As [`reproduce`](Self::reproduce), for what [`run_with`](Self::run_with) has found.
+    /// As [`reproduce`](Self::reproduce), for a finding of [`run_with`](Self::run_with).
     ///
     /// # Errors
     /// As [`reproduce`](Self::reproduce).

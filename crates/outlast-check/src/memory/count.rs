@@ -90,7 +90,7 @@ impl Count {
         Self::Residue(multiply(self.residue(), other.residue()))
     }
 
-    /// What is left of the number without `few`, which is not more.
+    /// The number less `few`, which is not more.
     pub(crate) fn without(self, few: u64) -> Self {
         match self {
             Self::Exact(n) => Self::Exact(n - u128::from(few)),

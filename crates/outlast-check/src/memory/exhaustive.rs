@@ -76,7 +76,7 @@ pub struct Exhaustive {
     assume: Assume,
 }
 
-/// What an exhaustive check found.
+/// The result of an exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// By the number of crashes: crashes of the program first, then of its recovery, and so on.
@@ -149,7 +149,7 @@ impl Default for Level {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{violation} (image: {witness})")]
 pub struct Failure {
-    /// What is wrong.
+    /// The violation.
     pub violation: Violation,
     /// With which image.
     pub witness: Witness,
@@ -351,7 +351,7 @@ impl Exhaustive {
     }
 }
 
-/// What was found, unless a unit was too wide.
+/// The outcome, unless a unit was too wide.
 fn whole(mut outcome: Outcome) -> Result<Outcome, TooWide> {
     if outcome.unchecked.is_empty() { Ok(outcome) } else { Err(outcome.unchecked.remove(0).why) }
 }

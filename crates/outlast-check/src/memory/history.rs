@@ -1,4 +1,4 @@
-//! All that could persist: what an operation stream leaves open at each crash point.
+//! All that could persist: the units that an operation stream leaves open at each crash point.
 //!
 //! A [`History`] walks through a recorded run. At every position it knows what is durable for
 //! certain (the floor of rule 4) and which units may have which contents, so it can say whether
@@ -17,7 +17,7 @@ use tracker::{Base, Tracker};
 pub use units::TooWide;
 use units::Units;
 
-/// The durable state at a position of a run, and what may be durable beyond it.
+/// The durable state at a position of a run, and the stores that may be durable beyond it.
 ///
 /// ```
 /// use outlast_check::memory::{History, Model};
@@ -42,7 +42,7 @@ pub struct History {
     position: usize,
 }
 
-/// An image holds what no crash at this point can leave.
+/// An image holds a value that no crash at this point can leave.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "an image with {found:#x} in the word at {at} is none that a crash at operation {position} can leave"
@@ -50,7 +50,7 @@ pub struct History {
 pub struct ImageRefused {
     /// A word that cannot be so, or the first of several that cannot be so together.
     pub at: PoolOffset,
-    /// What the image has there.
+    /// The value in the image.
     pub found: u64,
     /// The crash point.
     pub position: usize,
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// What is durable for certain: the image of a crash after which nothing more persisted.
+    /// The certainly durable state: the image of a crash after which nothing more persisted.
     pub fn floor(&self) -> &[u8] {
         &self.base.bytes
     }

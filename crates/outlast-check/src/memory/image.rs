@@ -55,11 +55,11 @@ pub struct ImageMedium {
 pub(crate) struct State {
     pub memory: Memory,
     pub open: Open,
-    /// Words that recovery stored to, with what they held, oldest first.
+    /// Words that recovery stored to, with their old values, oldest first.
     undo: Vec<(u64, u64)>,
     /// The medium's length when recovery began.
     len_before: u64,
-    /// What recovery does, when another crash is to follow.
+    /// The operations of recovery, when another crash is to follow.
     log: OpLog,
     recording: bool,
     /// Where each operation of `log` stands in the source, where that is asked for.
@@ -76,7 +76,7 @@ pub(crate) struct State {
     pauses: u32,
 }
 
-/// After what a recovery counts as endless.
+/// The bounds beyond which a recovery counts as endless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
     pub ops: u64,
@@ -197,7 +197,7 @@ impl State {
         (std::mem::take(&mut self.log), self.sites.take().unwrap_or_default())
     }
 
-    /// Undoes what recovery stored; what was decided stays so.
+    /// Undoes the stores of recovery; its decisions stay.
     pub fn revert(&mut self) {
         for (index, old) in self.undo.drain(..).rev() {
             self.memory.put_word(index, old);
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// Undecides what this recovery decided.
+    /// Takes back the decisions of this recovery.
     pub fn undecide(&mut self) {
         self.open.undecide(&mut self.memory);
     }
@@ -223,7 +223,7 @@ impl State {
         std::mem::swap(&mut self.log, log);
     }
 
-    /// Makes what the last recovery decided part of the image, for crashes that follow it.
+    /// Makes the decisions of the last recovery part of the image, for crashes that follow it.
     pub fn settle(&mut self) -> Settled {
         Settled {
             frame: self.open.settle(&mut self.memory),
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// Takes back a [`settle`](Self::settle), and what became durable since.
+    /// Takes back a [`settle`](Self::settle), and all that became durable since.
     pub fn unsettle(&mut self, settled: Settled) {
         self.memory.undo_to(settled.journal);
         self.memory.truncate(settled.len);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 pub use outlast_trace::Domain;
 
-/// What the medium writes atomically.
+/// The unit that the medium writes atomically.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Tear {
     /// Whole lines (rule 2).
@@ -15,7 +15,7 @@ pub enum Tear {
     Word,
 }
 
-/// What orders `clflush` (rule 8).
+/// The instructions that order `clflush` (rule 8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Clflush {
     /// Later stores of its lane, and every fence: Intel.
@@ -40,9 +40,9 @@ pub enum Wide {
 pub struct Model {
     /// Where durability begins (rule 13).
     pub domain: Domain,
-    /// What the medium writes atomically.
+    /// The unit that the medium writes atomically.
     pub tear: Tear,
-    /// What orders `clflush`.
+    /// The instructions that order `clflush`.
     pub clflush: Clflush,
     /// In which order the words of a wide store persist.
     pub wide: Wide,

@@ -11,7 +11,7 @@ use crate::memory::image::{ImageMedium, Mode, State, draw};
 use crate::memory::verdict::{Judge, judge};
 use crate::memory::witness::{CrashPoint, Witness};
 
-/// What a sampling check found.
+/// The result of a sampling check.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     /// Crash points of the program at which images were drawn.

@@ -1,4 +1,4 @@
-//! What the judge is told of a crash, and what it answers.
+//! A judge's view of a crash, and its answer.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use crate::caught;
 use crate::memory::image::{ImageMedium, Stuck};
 pub use crate::oracle::{Broken, Violation};
 
-/// What came before a crash.
+/// The marks before a crash.
 #[derive(Clone, Copy, Debug)]
 pub struct Crash<'a> {
     /// 1 for a crash of the program, 2 for a crash of the recovery from that, and so on.
@@ -30,16 +30,16 @@ impl Crash<'_> {
     }
 }
 
-/// Recovers an image and judges what comes of it.
+/// Recovers an image and judges the result.
 ///
 /// Both methods must be functions of the image's bytes and of what the crash says of
 /// acknowledged and begun transactions, and nothing else: they run again and again. An answer
 /// with more acknowledged transactions must not be milder than with fewer.
 pub trait Judge {
-    /// Runs recovery on `image` and judges what it left. A panic counts as a violation.
+    /// Runs recovery on `image` and judges the state it left. A panic counts as a violation.
     ///
     /// # Errors
-    /// What is wrong with the recovered state.
+    /// The violation in the recovered state.
     fn verify(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation>;
 
     /// Goes on working after a recovery that was in order, so that the next crash meets a pool
@@ -47,7 +47,7 @@ pub trait Judge {
     /// every first crash.
     ///
     /// # Errors
-    /// What is wrong with how it goes on.
+    /// The violation in the continued run.
     fn after(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
         let _ = (image, crash);
         Ok(())

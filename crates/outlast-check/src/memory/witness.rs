@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use outlast_trace::{OpLog, PoolOffset};
 
-/// Names one allowed image: where each crash came, and what had persisted.
+/// Names one allowed image: the place of each crash, and the stores that had persisted.
 ///
 /// `Display` and `FromStr` are the form that failures print:
 /// `op 17 told 19 with 0x40=2 0x80=1; op 3`, one crash after the other. A pick names a unit by
@@ -28,7 +28,7 @@ pub struct CrashPoint {
     /// Up to which operation the program had gone on, and acknowledged, while the store at `op`
     /// stood in the store buffer (rule 11). Equal to `op` for most.
     pub told: usize,
-    /// What is not at its floor.
+    /// Units that are not at their floor.
     pub picks: Vec<Pick>,
 }
 

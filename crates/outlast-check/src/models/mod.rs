@@ -1,4 +1,4 @@
-//! File systems as data: what order each keeps, and what a sync makes durable.
+//! File systems as data: the order that each keeps, and the changes that a sync makes durable.
 //!
 //! A crash leaves a set of changes that is closed under the model's order and holds everything that
 //! syncs have forced. In every model changes of one page, of one name and of one size are kept in
@@ -23,7 +23,7 @@ pub enum Order {
     Everything,
 }
 
-/// What `fsync` of a file makes durable.
+/// The changes that `fsync` of a file makes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forces {
     /// Its data and size.
@@ -47,9 +47,9 @@ pub struct Model {
     pub about: &'static str,
     /// Where its rules stand.
     pub source: &'static str,
-    /// What is kept in order.
+    /// The changes that are kept in order.
     pub order: Order,
-    /// What `fsync` of a file forces.
+    /// The changes that `fsync` of a file forces.
     pub fsync: Forces,
     /// Whether `fsync` forces changes of the journal without those before them.
     pub forced_alone: bool,

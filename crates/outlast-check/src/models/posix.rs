@@ -1,4 +1,4 @@
-//! What POSIX promises: `fsync` forces a file's data and size, not its name.
+//! The promise of POSIX: `fsync` forces a file's data and size, not its name.
 
 use super::{Forces, Model, Order};
 

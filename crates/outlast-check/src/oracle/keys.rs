@@ -1,6 +1,6 @@
 //! Which transactions survived, found by trying sets of them.
 //!
-//! A transaction is told by what it found and left in each key it touched, and when. A writer of a key
+//! A transaction is told by the states that it found and left in each key it touched, and when. A writer of a key
 //! reads it first, so the writers of a key form a chain, in the order in which they read it; that every
 //! one of them found what its predecessor left is checked beforehand. At a crash the acknowledged
 //! transactions must all be there; of those in flight each lane's first ones may be. Sets of them are
@@ -21,7 +21,7 @@ pub type KeyState = u64;
 /// The key is not there.
 pub const ABSENT: KeyState = u64::MAX;
 
-/// What a transaction read.
+/// A read of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// The key.
@@ -43,13 +43,13 @@ pub struct Transaction {
     pub begun: usize,
     /// The operation that acknowledged it.
     pub acked: usize,
-    /// What it found, once for each key.
+    /// The states that it found, one for each key.
     pub reads: Vec<Seen>,
-    /// What it left, once for each key.
+    /// The states that it left, one for each key.
     pub writes: Vec<(u64, KeyState)>,
 }
 
-/// Transactions of one run, with what each read and left.
+/// Transactions of one run, with their reads and writes.
 pub struct KeyHistory {
     initial: Vec<KeyState>,
     /// In the order of their acknowledgements.
@@ -89,7 +89,7 @@ impl KeyHistory {
     /// Orders the writers of each key.
     ///
     /// # Errors
-    /// When they did not find what their predecessors left: nothing has crashed, and the
+    /// When one did not find its predecessor's state: nothing has crashed, and the
     /// transactions are not serializable.
     pub fn new(
         mut initial: Vec<KeyState>,
@@ -221,7 +221,7 @@ fn shown(state: KeyState) -> String {
     if state == ABSENT { "absent".to_owned() } else { format!("at version {state:#x}") }
 }
 
-/// A moment of the run: what the transactions acknowledged so far leave.
+/// A moment of the run: the state after the transactions acknowledged so far.
 pub struct Moment<'c> {
     history: &'c KeyHistory,
     expected: Vec<KeyState>,
@@ -258,7 +258,7 @@ impl Moment<'_> {
     /// Whether a crash here may leave `found`, a state for every key.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The violation.
     pub fn judge(&self, found: &[KeyState]) -> Result<(), Violation> {
         let flying = self.in_flight();
         let is_allowed = |there: &[usize]| {
@@ -319,7 +319,7 @@ impl Moment<'_> {
         lanes.into_iter().map(|(_, known)| known).collect()
     }
 
-    /// Whether an acknowledged transaction read what this one wrote.
+    /// Whether an acknowledged transaction read a write of this one.
     fn is_needed(&self, tx: usize) -> bool {
         self.tx(tx).needed_from < self.ops
     }
@@ -328,7 +328,7 @@ impl Moment<'_> {
         self.tx(tx).sources.iter().all(|source| *source < self.acked || there.contains(source))
     }
 
-    /// Whether those `there`, of those in flight, together with all acknowledged ones leave what
+    /// Whether those `there`, of those in flight, together with all acknowledged ones leave the state that
     /// was found in the keys that any in flight writes.
     fn leaves(&self, flying: &[usize], there: &[usize], found: &[KeyState]) -> bool {
         let keys = flying.iter().flat_map(|tx| self.tx(*tx).writes.iter().map(|w| w.key));

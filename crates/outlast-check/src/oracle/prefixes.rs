@@ -13,10 +13,10 @@ use super::{Broken, Violation};
 /// Of each set of data, a number of its transactions.
 pub type Counts = BTreeMap<u64, usize>;
 
-/// Stores of a transaction: where, what.
+/// Stores of a transaction: address and bytes.
 pub type Stores = Vec<(PoolOffset, Vec<u8>)>;
 
-/// What ran.
+/// The transactions of a run.
 #[derive(Debug, Default)]
 pub struct Ran {
     /// On each set of data, its transactions by their numbers, from 1 on.
@@ -28,15 +28,15 @@ pub struct Ran {
 /// Words by their addresses.
 type Words = BTreeMap<u64, [u8; 8]>;
 
-/// What every set of data may be.
+/// The states that each set of data may have.
 #[derive(Debug)]
 pub struct PrefixHistory {
     data: BTreeMap<u64, DataHistory>,
-    /// Words that only transactions stored to that aborted, with what they held at the start.
+    /// Words that only aborted transactions stored to, with their initial values.
     untouched: Vec<(u64, [u8; 8])>,
 }
 
-/// What the transactions on one set of data leave, one after the other.
+/// The states of one set of data after each of its transactions.
 #[derive(Debug)]
 struct DataHistory {
     /// Every word that any of them stores to.
@@ -90,7 +90,7 @@ impl DataHistory {
 }
 
 impl PrefixHistory {
-    /// What these transactions leave, over words that are `initial` at the start.
+    /// The states after these transactions, over words that are `initial` at the start.
     pub fn new(ran: &Ran, initial: impl Fn(u64) -> [u8; 8]) -> Self {
         let mut untouched = words_of(ran.aborted.iter(), &initial);
         let data: BTreeMap<u64, DataHistory> = ran
@@ -105,7 +105,7 @@ impl PrefixHistory {
         Self { data, untouched: untouched.into_iter().collect() }
     }
 
-    /// The transactions that leave what was found in each word, no fewer than were acknowledged
+    /// The transactions that explain the value found in each word, no fewer than were acknowledged
     /// where different numbers of them leave the same.
     ///
     /// # Errors

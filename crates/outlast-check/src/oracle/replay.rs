@@ -1,4 +1,4 @@
-//! `replay`: the state is what the first commands of the log leave when they are executed again, all
+//! `replay`: the state is that after the first commands of the log, executed again, all
 //! that were answered among them.
 
 use super::{Kept, demand};

@@ -12,12 +12,12 @@
 //! | read before | who loaded a value | who replaced it |
 //! | was over | the calls that had returned | the calls made after that |
 //!
-//! The last makes it *strict*: what was acknowledged is seen by everything that begins later.
+//! The last makes it *strict*: acknowledged transactions are seen by all that begin later.
 //!
 //! ```
 //! use outlast_check::oracle::{Anomaly, Call, SerialHistory};
 //!
-//! // Each loads what the other stores to: write skew.
+//! // Each loads a cell that the other stores to: write skew.
 //! let mut history = SerialHistory::new(0);
 //! history.add(Call { began: 1, ended: 4, loads: vec![(0, 0), (1, 0)], stores: vec![(0, 0, 7)] });
 //! history.add(Call { began: 2, ended: 3, loads: vec![(0, 0), (1, 0)], stores: vec![(1, 0, 8)] });
@@ -39,7 +39,7 @@ pub struct Call {
     pub began: u64,
     /// When it returned.
     pub ended: u64,
-    /// What it loaded from cells before it stored to them.
+    /// Values loaded from cells before it stored to them.
     pub loads: Vec<(Cell, Value)>,
     /// Cells, the value that it loaded there, and the one that it left there.
     pub stores: Vec<(Cell, Value, Value)>,
@@ -58,7 +58,7 @@ pub enum Edge {
     WasOver,
 }
 
-/// What no serial order of the transactions explains.
+/// A history that no serial order of the transactions explains.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Anomaly {
     /// A transaction loaded a value that no committed transaction left there.
@@ -68,7 +68,7 @@ pub enum Anomaly {
         reader: usize,
         /// The cell.
         cell: Cell,
-        /// What it loaded.
+        /// The loaded value.
         value: Value,
     },
     /// Two transactions replaced the same value.
@@ -80,7 +80,7 @@ pub enum Anomaly {
         other: usize,
         /// The cell.
         cell: Cell,
-        /// What both had loaded.
+        /// The value that both had loaded.
         value: Value,
     },
     /// Each comes before the next for that reason, and the last before the first.
@@ -88,7 +88,7 @@ pub enum Anomaly {
     Cycle(Vec<(usize, Edge)>),
 }
 
-/// What the transactions of a run loaded and stored.
+/// Loads and stores of the transactions of a run.
 #[derive(Clone, Debug)]
 pub struct SerialHistory {
     initial: Value,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Transactions one after the other; each sees what the one before it left.
+/// Transactions one after the other; each sees the state that its predecessor left.
 struct Set {
     members: Vec<usize>,
     acknowledged: usize,

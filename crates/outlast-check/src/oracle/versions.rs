@@ -1,6 +1,6 @@
 //! Which transactions survived, told by versions alone.
 //!
-//! Each transaction reports what it did: for every key that it read the version it saw, for every
+//! Each transaction reports its reads and writes: for every key that it read the version it saw, for every
 //! key that it wrote the version it left. After recovery the caller reads which version every key
 //! has, and the [`Oracle`] says whether a set of whole transactions explains that: all that were
 //! acknowledged, each in full, closed under what they depended on, and in some serial order.
@@ -13,7 +13,7 @@
 //! use outlast_check::oracle::{Fault, Key, Oracle, Transaction, Version};
 //! use outlast_trace::{Guarantee, TxId};
 //!
-//! // Two words are increased together; a version is what the word holds.
+//! // Two words are increased together; a version is the word's value.
 //! let (x, y) = (Key(0), Key(1));
 //! let step = |tx: u64| Transaction {
 //!     id: TxId(tx),
@@ -44,16 +44,16 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub u32);
 
-/// What a key held at some time. No two transactions leave the same version of a key.
+/// The value of a key at some time. No two transactions leave the same version of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// What every key holds before the first transaction.
+    /// The version of every key before the first transaction.
     pub const INITIAL: Self = Self(0);
 }
 
-/// What a transaction says that it did.
+/// A transaction's report of its reads and writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
     /// Its number.
@@ -65,7 +65,7 @@ pub struct Transaction {
     pub writes: Vec<(Key, Version)>,
 }
 
-/// Reports from which no oracle can be made: the harness is wrong, not what it tests.
+/// Reports from which no oracle can be made: a mistake of the harness, not of the code under test.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OddHistory {
     /// Two transactions have one number.
@@ -88,12 +88,12 @@ pub enum OddHistory {
 /// Why a recovered state must not be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// A key holds what no transaction wrote.
+    /// A key holds a version that no transaction wrote.
     #[error("{key:?} holds {found:?}, which no transaction wrote")]
     Garbage {
         /// Which key.
         key: Key,
-        /// What it holds.
+        /// The version found.
         found: Version,
     },
     /// Some writes of a transaction are there and others are not.
@@ -119,12 +119,12 @@ pub enum Fault {
     NotClosed {
         /// Which transaction.
         tx: TxId,
-        /// What it depended on.
+        /// The key it depended on.
         key: Key,
         /// The version of it.
         seen: Version,
     },
-    /// What survived cannot have happened in any order.
+    /// The surviving transactions have no serial order.
     #[error("{transactions:?} depend on each other in a circle")]
     Cycle {
         /// The transactions, each depending on the one before.
@@ -185,7 +185,7 @@ struct Link {
     depth: usize,
 }
 
-/// What of a key's chain survived.
+/// The surviving part of a key's chain.
 enum Survived {
     /// All versions up to this depth.
     UpTo(usize),
@@ -355,7 +355,7 @@ impl Chain {
         self.links.get(&version).map(|link| link.writer)
     }
 
-    /// What survived when this version was found; none if no transaction wrote it.
+    /// The part that survived when this version was found; none if no transaction wrote it.
     fn survived(&self, found: Version) -> Option<Survived> {
         if found == Version::INITIAL {
             return Some(Survived::UpTo(0));

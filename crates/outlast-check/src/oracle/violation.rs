@@ -9,9 +9,9 @@ pub enum Broken {
     Lost,
     /// A transaction is there in part.
     Torn,
-    /// What survived depends on something that did not.
+    /// A surviving transaction depends on a lost one.
     NotClosed,
-    /// What survived cannot have happened one after the other.
+    /// The surviving transactions have no serial order.
     Cycle,
     /// There is a value that no transaction wrote.
     Garbage,

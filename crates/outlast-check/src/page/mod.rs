@@ -181,7 +181,7 @@ fn finding(report: &Report, case: &Case, shown: Option<usize>) -> String {
     )
 }
 
-/// What the check said without each sync.
+/// The check's verdict without each sync.
 fn mutants(report: &Report) -> String {
     if report.mutants.is_empty() {
         return String::new();

@@ -13,7 +13,7 @@ const CALLS_MAX: usize = 3000;
 const LANE: usize = 34;
 const LEFT: usize = 96;
 
-/// What a call did, for its colour; later kinds win.
+/// The kind of a call, for its colour; later kinds win.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Data,

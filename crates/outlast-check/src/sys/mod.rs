@@ -291,7 +291,7 @@ pub fn set_count(tid: Tid, count: u64) -> io::Result<()> {
     set_registers(tid, &registers)
 }
 
-/// What a step of a thread came to.
+/// The result of a thread's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stepped {
     /// One instruction, or one turn of a repeated one, has run.
@@ -486,7 +486,7 @@ pub use no_registers::{
     call_again, call_in, next_instruction, replace_call, set_count, set_result, skip_call,
 };
 
-/// Where a stopped thread is: what unwinding its stack begins with.
+/// The registers of a stopped thread, with which unwinding its stack begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
     /// The instruction.

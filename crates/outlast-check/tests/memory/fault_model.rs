@@ -25,7 +25,7 @@ fn recorder() -> Recorder {
     Recorder::new(LEN).with_atomic_line()
 }
 
-/// What of `words` a crash at the end of the program may leave.
+/// The values of `words` that a crash at the end of the program may leave.
 fn left_on(
     medium: Recorder,
     model: Model,

@@ -164,7 +164,7 @@ fn bring_home<M: Medium>(medium: &M, bug: Bug) -> Result<u64, String> {
 
 // ---- Checking it. ----
 
-/// The records must be 1, 2, 3 … up to at least what was acknowledged.
+/// The records must be 1, 2, 3 … up to the last acknowledged one at least.
 fn judge(records: &[u64], crash: &Crash<'_>) -> Result<(), Violation> {
     if records.iter().zip(1..).any(|(found, expected)| *found != expected) {
         return Err(format!("the records are {records:?}").into());
@@ -441,7 +441,7 @@ fn sealed_records<M: Medium>(medium: &M, bug: SealBug) -> Result<Vec<u64>, Strin
     Ok(records)
 }
 
-/// What the slots hold from an earlier generation.
+/// The records in slots from an earlier generation.
 fn leave_old_records(medium: &Recorder, bug: SealBug) {
     for tx in 1..=4 {
         let words = [tx + 100; 15];

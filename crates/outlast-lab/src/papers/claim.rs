@@ -11,11 +11,11 @@ pub struct Claim {
     pub part: &'static str,
     /// Of which scheme, against which, on what.
     pub system: &'static str,
-    /// What it is compared with.
+    /// The baseline.
     pub baseline: &'static str,
     /// The workloads.
     pub workload: &'static str,
-    /// What is claimed.
+    /// The claimed quantity.
     pub what: &'static str,
     /// In which unit; an `ordering` has no number.
     pub unit: &'static str,
@@ -97,7 +97,7 @@ impl Claim {
         self.low.zip(self.high).filter(|(low, high)| low != high)
     }
 
-    /// What is claimed, in words, with its range where it is one.
+    /// The claim in words, with its range where it is one.
     pub fn wording(&self) -> String {
         let range = match self.ends() {
             Some((low, high)) => format!(", {low} to {high}"),
@@ -195,14 +195,14 @@ pub enum Rule {
     Contradictory(&'static str),
 }
 
-/// What was found: the value, and how far it spreads over the workloads it comes from.
+/// A measured figure: the value, and its span over the workloads it comes from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The value that is compared.
     pub value: f64,
     /// Its smallest and its largest part, where it has parts.
     pub span: Option<(f64, f64)>,
-    /// What else has to be said.
+    /// Remarks.
     pub note: String,
 }
 
@@ -293,7 +293,7 @@ impl Rule {
     }
 }
 
-/// What became of a claim.
+/// The judgement of a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Judgement {
     /// Measured and compared.

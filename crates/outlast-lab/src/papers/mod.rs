@@ -25,7 +25,7 @@ pub fn named(name: &str) -> Option<&'static dyn Paper> {
     PAPERS.into_iter().find(|paper| paper.name() == name)
 }
 
-/// What was measured for each paper, and the rest: the project's own.
+/// The records of each paper, and the rest: the project's own.
 pub fn split(document: &Document) -> (Vec<(&'static dyn Paper, Document)>, Document) {
     let mut own = document.clone();
     let papers = PAPERS.map(|paper| {

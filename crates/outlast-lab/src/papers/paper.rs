@@ -1,4 +1,4 @@
-//! What a paper's folder gives to the command line and to the report.
+//! The interface of a paper's folder to the command line and the report.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::native::Size;
 use crate::progress::{Listener, Phase};
 use crate::record::Record;
 
-/// What may be asked of a paper's reproduction. A paper refuses what it has no use for.
+/// A request for a paper's reproduction. A paper refuses options that it has no use for.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Only these figures; all if there are none.
@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-/// What came out.
+/// The results of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Measurements, and claims with their verdicts.
@@ -132,11 +132,11 @@ pub trait Run {
 pub struct Card {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What its records are filed under, and its claims' names begin with.
+    /// The name under which its records are filed, and the prefix of its claims' names.
     pub id: &'static str,
     /// How it is called in text.
     pub title: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub about: &'static str,
     /// Its figures and tables by their names on the command line, each with its name in claims.
     pub figures: fn() -> Vec<(&'static str, String)>,
@@ -144,7 +144,7 @@ pub struct Card {
     pub claims: &'static LazyLock<Vec<Claim>>,
     /// The names of the claims that its judge has rows for, without its own.
     pub rows: fn() -> Vec<&'static str>,
-    /// What is shown of it.
+    /// Its views.
     pub views: &'static [View],
 }
 
@@ -159,7 +159,7 @@ pub trait Paper: Sync {
         self.card().name
     }
 
-    /// What its records are filed under, and its claims' names begin with.
+    /// The name under which its records are filed, and the prefix of its claims' names.
     fn id(&self) -> &'static str {
         self.card().id
     }
@@ -169,7 +169,7 @@ pub trait Paper: Sync {
         self.card().title
     }
 
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     fn about(&self) -> &'static str {
         self.card().about
     }
@@ -184,7 +184,7 @@ pub trait Paper: Sync {
         self.card().claims
     }
 
-    /// What is shown of it.
+    /// Its views.
     fn views(&self) -> &'static [View] {
         self.card().views
     }
@@ -195,6 +195,6 @@ pub trait Paper: Sync {
     /// One line that names what is wrong.
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>>;
 
-    /// What a report shows of it.
+    /// The run for a report.
     fn for_report(&self, size: Size, directory: &Path, seed: u64) -> Box<dyn Run>;
 }

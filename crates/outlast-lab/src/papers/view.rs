@@ -1,4 +1,4 @@
-//! What is shown of a paper: which records, arranged how. The page and the terminal show the same.
+//! Views of a paper: a selection of records and its arrangement. The page and the terminal show the same.
 
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record};
@@ -27,7 +27,7 @@ pub struct Own {
     pub html: fn(&Document) -> String,
 }
 
-/// What stands in the columns.
+/// The subject of the columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Columns {
     Schemes,
@@ -46,9 +46,9 @@ pub struct View {
     pub section: &'static str,
     /// Its own title.
     pub title: &'static str,
-    /// What has to be said about it.
+    /// Its caption.
     pub caption: &'static str,
-    /// What it shows.
+    /// The metric that it shows.
     pub metric: Metric,
     kind: Kind,
     columns: Columns,

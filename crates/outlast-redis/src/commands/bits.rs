@@ -178,7 +178,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>) -> Done {
     Ok(())
 }
 
-/// What happens to a number that its field cannot hold.
+/// The treatment of a number that its field cannot hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,

@@ -103,7 +103,7 @@ fn sets_deadline(command: &str, args: Args<'_>) -> bool {
     }
 }
 
-/// What became of a key.
+/// The outcome for a key.
 struct Outcome {
     database: usize,
     key: Vec<u8>,

@@ -94,7 +94,7 @@ fn items(ctx: &mut Ctx<'_>) -> Answer<(Vec<Vec<u8>>, bool)> {
     }
 }
 
-/// What an item is sorted by.
+/// The weight that an item is sorted by.
 enum Weight {
     Number(f64),
     Text(Option<Vec<u8>>),

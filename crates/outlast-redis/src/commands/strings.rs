@@ -44,7 +44,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>) -> Done {
     ctx.answer_or_null(found)
 }
 
-/// What an option says of the deadline.
+/// An option about the deadline.
 enum Ttl {
     None,
     Keep,

@@ -24,7 +24,7 @@ use outlast_workloads::Random;
 const KEYS_MAX: usize = 64;
 const BYTES_MAX: usize = 32 << 10;
 
-/// What was taken over.
+/// Counts of the keys taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Imported {
     /// Keys that are in the pool now.

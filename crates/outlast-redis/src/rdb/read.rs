@@ -7,7 +7,7 @@ use super::{RdbError, Read, bad, crc64, kind, packed, stream};
 
 /// Bytes of a string.
 const STRING_BYTES_MAX: u64 = 1 << 30;
-/// What one byte of LZF becomes at most, about.
+/// The most bytes that one byte of LZF becomes, about.
 const LZF_RATIO_MAX: u64 = 264;
 /// Bytes that a value may have beyond those that were read for it, by compression and by names in common.
 const EXPANDED_BYTES_MAX: u64 = 2 << 30;

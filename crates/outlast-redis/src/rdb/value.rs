@@ -51,7 +51,7 @@ pub(crate) struct PendingValue {
     pub deliveries: u64,
 }
 
-/// What a piece of a value has at most.
+/// The most items in a piece of a value.
 const PIECE_ITEMS: usize = 128;
 const PIECE_BYTES: usize = 16 << 10;
 

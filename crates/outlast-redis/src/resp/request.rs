@@ -39,7 +39,7 @@ pub(crate) struct Request {
     own: Vec<u8>,
 }
 
-/// What a look at the buffer has found.
+/// The result of a look at the buffer.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Parsed {
     /// The request's end has not arrived.

@@ -42,7 +42,7 @@ const INSTRUCTIONS_A_LOOK: u32 = 10_000;
 /// The name that errors give a script.
 const CHUNK: &str = "@user_script";
 
-/// What scripts call.
+/// The commands that scripts call.
 pub(crate) trait Commands {
     /// Runs a command in the script's transaction. Its answer goes to `out`.
     ///
@@ -354,7 +354,7 @@ fn refused(error: &mlua::Error) -> String {
     }
 }
 
-/// What has failed at first, in one line.
+/// The first cause of an error, in one line.
 fn root_of(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => root_of(cause),

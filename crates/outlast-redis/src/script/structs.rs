@@ -35,7 +35,7 @@ fn failed(what: impl Into<String>) -> mlua::Error {
     mlua::Error::runtime(what.into())
 }
 
-/// What a format asks for next.
+/// The next item of a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
     Int { bytes: usize, is_signed: bool },

@@ -74,7 +74,7 @@ pub(super) struct Multi {
     pub is_refused: bool,
 }
 
-/// What a client waits for.
+/// The event that a client waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
     /// An item of a list, or up to `count`.
@@ -125,7 +125,7 @@ pub(super) struct Client {
     pub peer: Option<SocketAddr>,
     /// It asks for metrics.
     pub is_http: bool,
-    /// What has arrived, from `start` on not yet done.
+    /// Bytes that have arrived, from `start` on not yet done.
     pub input: Vec<u8>,
     pub start: usize,
     /// How many requests are done.

@@ -21,7 +21,7 @@ const PAGED_GROUP_MAX: (usize, usize) = (16 << 10, 4 << 20);
 
 pub(super) type PoolLane<'p> = Lane<'p, Mapped>;
 
-/// What the first client of the queue wants.
+/// The request of the queue's first client.
 pub(super) enum Next {
     /// Nothing is whole.
     Nothing,
@@ -60,7 +60,7 @@ impl State {
         }
     }
 
-    /// What comes next. Clients without a whole request leave the queue.
+    /// The next request. Clients without a whole request leave the queue.
     pub fn peek(&mut self) -> Next {
         while let Some(&slot) = self.queue.front() {
             match self.peek_at(slot) {

@@ -123,7 +123,7 @@ impl Server {
         self.listeners.iter().filter_map(Listener::address).collect()
     }
 
-    /// What ends it.
+    /// A handle that ends it.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }

@@ -1,4 +1,4 @@
-//! What a server is told, and why it may not begin.
+//! Options of a server, and the errors for which it does not start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub struct Options {
     pub addresses: Vec<SocketAddr>,
     /// A socket of the file system to listen on.
     pub unix: Option<PathBuf>,
-    /// What clients have to say before anything else.
+    /// The password that clients have to give before anything else.
     pub password: Option<String>,
     /// Where metrics are to be fetched from, in Prometheus' format.
     pub metrics: Option<SocketAddr>,

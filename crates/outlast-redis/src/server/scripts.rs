@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// What the script of a client calls.
+/// The commands that a client's script calls.
 struct Calls<'s, 'm> {
     state: &'s mut State,
     tx: &'s mut Mem<'m>,

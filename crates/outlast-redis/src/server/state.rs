@@ -43,7 +43,7 @@ pub(super) struct Counts {
     pub changes: u64,
 }
 
-/// What a thread that makes a checkpoint tells.
+/// The state of a thread that makes a checkpoint.
 #[derive(Default)]
 pub(super) struct Saving {
     pub runs: AtomicBool,

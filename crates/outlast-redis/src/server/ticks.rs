@@ -1,4 +1,4 @@
-//! What happens without a client: keys expire, what is discarded is freed.
+//! Work without a client: keys expire, discarded blocks are freed.
 
 use std::time::Instant;
 

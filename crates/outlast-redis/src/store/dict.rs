@@ -12,7 +12,7 @@ pub(crate) const BLOB_BYTES_MAX: usize = 1024;
 /// A member and its value.
 pub(crate) type Member = (Vec<u8>, Vec<u8>);
 
-/// What the two types differ in.
+/// The differences of the two types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     Hash,

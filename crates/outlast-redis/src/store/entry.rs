@@ -26,7 +26,7 @@ pub(crate) const VALUE_BYTES_MAX: usize = (1 << 31) - 1;
 const POINTER_BITS: u32 = 40;
 const POINTER_MASK: u64 = (1 << POINTER_BITS) - 1;
 
-/// What a value is, and how it lies there.
+/// The type of a value, and its representation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// What stands in an entry's head, and where it is.
+/// An entry's head, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub at: PoolOffset,

@@ -1,4 +1,4 @@
-//! What is to be freed: a list in the pool, worked off in small transactions.
+//! Discarded blocks: a list in the pool, freed in small transactions.
 //!
 //! ```text
 //! 0  next item, 0 for none

@@ -10,7 +10,7 @@ use crate::store::size::rounded;
 use crate::store::table::{Content, Place, Table};
 use outlast_workloads::Random;
 
-/// What transactions have changed: for clients that watch keys, or wait for them.
+/// Changes by transactions: for clients that watch keys, or wait for them.
 #[derive(Default, Debug)]
 pub(crate) struct Changes {
     /// Some client wants to know which keys.
@@ -38,7 +38,7 @@ pub(crate) struct Changes {
     pub events: Vec<Event>,
 }
 
-/// What has happened to a key.
+/// An event of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fact {
     Added,

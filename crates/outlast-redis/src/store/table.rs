@@ -53,7 +53,7 @@ pub(crate) struct Place {
     pub entry: Entry,
 }
 
-/// What an entry is to hold beside its key.
+/// The content of an entry beside its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content<'a> {
     pub kind: Kind,

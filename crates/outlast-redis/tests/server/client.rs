@@ -132,7 +132,7 @@ impl Client {
         bytes
     }
 
-    /// What words are answered with.
+    /// The answer to words.
     pub fn ask_words(&mut self, words: &[&[u8]]) -> Answer {
         self.send_words(words).expect("the server listens");
         self.answer().expect("the server answers")

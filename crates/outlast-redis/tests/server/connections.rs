@@ -112,7 +112,7 @@ enum Due {
     Error(&'static str),
 }
 
-/// What a client is to be answered, by its requests.
+/// The answers that a client must get, by its requests.
 #[derive(Default)]
 struct Model {
     password: Option<String>,

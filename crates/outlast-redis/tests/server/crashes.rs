@@ -248,7 +248,7 @@ const DELIVERS: &str = "redis.pcall('xgroup', 'create', KEYS[1], 'g', '0', 'mkst
     for i = 1, ARGV[2] do redis.call('xadd', KEYS[1], '*', 'field', i) end
     redis.call('xreadgroup', 'group', 'g', ARGV[1], 'count', ARGV[2], 'streams', KEYS[1], '>')";
 
-/// What another consumer was given changes hands, or the group goes.
+/// Entries of another consumer change hands, or the group goes.
 const CLAIMS: &str =
     "redis.pcall('xautoclaim', KEYS[1], 'g', ARGV[1], 0, '-', 'count', 5) --[[cut]]
     redis.pcall('xgroup', 'delconsumer', KEYS[1], 'g', 'c0')
@@ -266,7 +266,7 @@ const FAILS: &str = "redis.call('incr', KEYS[1]) --[[cut]]
     assert(not pcall(redis.call, 'incr', KEYS[2]) or redis.call('del', KEYS[2]))
     redis.call('rpush', KEYS[2], ARGV[1])";
 
-/// What it stores depends on what it finds.
+/// Its stores depend on the values it finds.
 const MOVES: &str = "for _, item in ipairs(redis.call('lrange', KEYS[2], 0, 5)) do
     redis.call('zincrby', KEYS[4], #item, item) redis.call('lrem', KEYS[2], 1, item) end --[[cut]]
     if redis.call('zcard', KEYS[4]) > 9 then redis.call('zpopmin', KEYS[4], 5) end

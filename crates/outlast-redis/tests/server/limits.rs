@@ -1,4 +1,4 @@
-//! What is refused: bad frames, strangers, what does not fit.
+//! Refusals: bad frames, strangers, values that do not fit.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -160,7 +160,7 @@ fn a_pool_that_may_grow_does() {
     }
 }
 
-/// What a database of 100,000 keys discards is freed meanwhile, and its room is used again.
+/// Blocks that a database of 100,000 keys discards are freed meanwhile, and their room is used again.
 #[test]
 fn what_is_flushed_is_freed() {
     let server = Served::with(16 << 20, |_| {});

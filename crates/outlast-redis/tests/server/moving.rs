@@ -83,7 +83,7 @@ fn sorted(answer: Answer, step: usize) -> Answer {
     Answer::List(groups.into_iter().map(Answer::Bulk).collect())
 }
 
-/// What a client sees of a key.
+/// A client's view of a key.
 fn seen(client: &mut Client, key: &str) -> (Answer, Answer) {
     let Answer::Text(kind) = client.ask(&format!("TYPE {key}")) else { panic!("a type") };
     let value = match kind.as_str() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, Served, ok};
 
-/// What a script answers that gets these keys and arguments.
+/// The answer of a script to these keys and arguments.
 fn eval(client: &mut Client, script: &str, keys: &[&str], args: &[&str]) -> Answer {
     let count = keys.len().to_string();
     let mut words = vec!["EVAL", script, &count];
@@ -346,7 +346,7 @@ fn a_script_gets_no_more_memory_than_its_limit() {
     );
 }
 
-/// What the pool has no room for takes back all of the script; smaller ones go on.
+/// A store without room in the pool takes back all of the script; smaller ones go on.
 #[test]
 fn a_full_pool_takes_a_script_back() {
     let server = Served::with(16 << 20, |_| {});

@@ -1,6 +1,6 @@
 //! Several caches that behave as one memory: lookup across levels and lanes, without time.
 //!
-//! # What holds between any two operations
+//! # Invariants between any two operations
 //!
 //! - **C1** A line that one lane's private caches hold *owned* or *dirty* is in no other lane's
 //!   private caches.
@@ -61,7 +61,7 @@ pub enum Cause {
     Scheme(u8),
 }
 
-/// What lies beneath the last level. In each mask, bit `n` stands for the line's `n`-th word.
+/// The memory beneath the last level. In each mask, bit `n` stands for the line's `n`-th word.
 pub trait Backing<T = ()> {
     /// The line's bytes.
     fn read(&mut self, line: LineAddr) -> LineBytes;
@@ -119,7 +119,7 @@ pub struct Hierarchy<T = ()> {
     pub(crate) flushes_end_in_buffer: bool,
 }
 
-/// What a lane has for itself.
+/// The private caches of a lane.
 #[derive(Clone, Debug)]
 struct Lane<T> {
     l1: Cache<T>,
@@ -127,7 +127,7 @@ struct Lane<T> {
     wc: WcBuffer,
 }
 
-/// What a line is wanted for.
+/// The purpose for which a line is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
     Read,
@@ -294,7 +294,7 @@ impl<T: LineTag> Hierarchy<T> {
         dirty
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn stats(&self) -> HierarchyStats {
         let mut stats = HierarchyStats {
             llc: self.llc.stats,
@@ -309,7 +309,7 @@ impl<T: LineTag> Hierarchy<T> {
         stats
     }
 
-    /// What was counted so far; counting starts again, and the caches keep their lines.
+    /// The counts so far; counting starts again, and the caches keep their lines.
     pub fn take_stats(&mut self) -> HierarchyStats {
         let stats = self.stats();
         self.traffic = Traffic::default();
@@ -361,7 +361,7 @@ impl<T: LineTag> Lane<T> {
         std::iter::once(&self.l1).chain(&self.l2)
     }
 
-    /// What this lane's private caches know of the line: the bytes of the upper copy, with the
+    /// The line in this lane's private caches: the bytes of the upper copy, with the
     /// states of both.
     #[inline]
     fn newest(&self, line: LineAddr) -> Option<Contents<T>> {

@@ -11,7 +11,7 @@ use crate::{
 };
 use outlast_trace::{LineAddr, PoolOffset};
 
-/// What the first look at a lane's first level found.
+/// The result of the first look at a lane's first level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// The line, ready for what it is wanted for.

@@ -40,7 +40,7 @@ impl WritesByCause {
         Self { counts: vec![0; Self::CAUSES.len() + own.len()], own }
     }
 
-    /// What was counted; counting starts again.
+    /// The counts; counting starts again.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.own))
     }
@@ -112,7 +112,7 @@ impl ReadsByCause {
         Self { missed: [0; ReadCause::CAUSES.len()], scheme: WritesByCause::new(own) }
     }
 
-    /// What was counted; counting starts again.
+    /// The counts; counting starts again.
     pub(crate) fn take(&mut self) -> Self {
         let scheme = self.scheme.take();
         Self { missed: std::mem::take(&mut self.missed), scheme }

@@ -1,4 +1,4 @@
-//! What residual energy has to write at a crash, and what is lost where it does not suffice.
+//! Lines that residual energy has to write at a crash, and those that are lost where it does not suffice.
 
 use super::journal::TimedJournal;
 use crate::cache::LineBytes;

@@ -1,4 +1,4 @@
-//! What can happen at a time: packed, so that an event is a few words and no allocation.
+//! Events, packed into a few words without allocation.
 
 /// Something that the queue delivers. Numbers are indices into the tables of its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

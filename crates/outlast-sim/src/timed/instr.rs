@@ -6,7 +6,7 @@ use outlast_trace::{FlushKind, TxId};
 /// Loads and stores that one instruction can have together.
 pub const ACCESSES_MAX: usize = 4;
 
-/// What an instruction is, besides its loads and stores.
+/// The kind of an instruction, besides its loads and stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InstrKind {
     /// Nothing else.
@@ -33,7 +33,7 @@ pub enum InstrKind {
     Mark,
 }
 
-/// What software tells the machine, in program order.
+/// Marks of software for the machine, in program order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// A transaction begins.
@@ -82,7 +82,7 @@ pub enum Mark {
 pub struct Instr {
     /// Its address, for the branch predictor.
     pub pc: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: InstrKind,
     /// Registers it reads; addresses depend on all of them.
     pub sources: [u8; 4],
@@ -179,9 +179,9 @@ impl Instr {
 pub struct Batch {
     /// The instructions, in program order.
     pub instrs: Vec<Instr>,
-    /// What its `Store64`s store.
+    /// The lines that its `Store64`s store.
     pub lines: Vec<LineBytes>,
-    /// What its marks tell.
+    /// Its marks.
     pub marks: Vec<Mark>,
 }
 
@@ -200,12 +200,12 @@ impl Batch {
         self.instrs.push(Instr { kind: InstrKind::Mark, value, ..Instr::default() });
     }
 
-    /// What a `Store64` of this batch stores.
+    /// The line that a `Store64` of this batch stores.
     pub fn line(&self, store: &Instr) -> &LineBytes {
         &self.lines[store.value as usize]
     }
 
-    /// What a mark of this batch tells.
+    /// A mark of this batch.
     pub fn mark(&self, mark: &Instr) -> Mark {
         self.marks[mark.value as usize]
     }

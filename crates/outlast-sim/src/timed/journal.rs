@@ -1,4 +1,4 @@
-//! What became durable, and at which cycle.
+//! Writes that became durable, each with its cycle.
 
 use super::config::MachineConfig;
 use super::drain::{Change, DrainCursor, KeepEvent};
@@ -95,7 +95,7 @@ impl TimedJournal {
         Self { stored: Some(Vec::new()), ..self }
     }
 
-    /// What residual energy has to write, from the base image on.
+    /// The lines that residual energy has to write, from the base image on.
     pub fn drains(&self) -> DrainCursor<'_> {
         DrainCursor::new(self)
     }

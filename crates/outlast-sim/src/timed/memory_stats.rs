@@ -1,5 +1,5 @@
-//! What the memory counted beyond plain numbers: how long things took, how full its queues were,
-//! and what energy that is.
+//! Counts of the memory beyond plain numbers: durations of requests, occupancy of its queues,
+//! and energy.
 
 use super::causes::{WritesByCause, place};
 use super::config::MemoryConfig;

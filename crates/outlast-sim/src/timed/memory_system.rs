@@ -256,7 +256,7 @@ impl<S: Scheme> MemorySystem<S> {
         self.wake_channel(first + channel);
     }
 
-    /// What the volatile memory counted.
+    /// The counts of the volatile memory.
     pub(crate) fn take_dram_stats(&mut self) -> Option<MemoryStats> {
         let now = self.now();
         self.dram.as_mut().map(|dram| dram.controller.take_stats(now))
@@ -378,7 +378,7 @@ impl<S: Scheme> MemorySystem<S> {
         self.scheme.step(now, token, &mut self.outbox);
     }
 
-    /// What the scheme counted for itself.
+    /// The scheme's own counts.
     pub(super) fn take_counters(&mut self) -> Vec<Counter> {
         let mut counters = Vec::new();
         self.scheme.take_counters(&mut |name, unit, value| {

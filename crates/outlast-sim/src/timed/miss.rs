@@ -23,7 +23,7 @@ pub(crate) struct Misses {
     next: Vec<u16>,
 }
 
-/// What a miss became.
+/// The outcome of a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Opened {
     /// A new one: the line has to be asked for.

@@ -18,7 +18,7 @@ pub struct LaneOps {
     log: Arc<OpLog>,
     lane: LaneId,
     next: usize,
-    /// What is left of a `Compute`.
+    /// The rest of a `Compute`.
     computing: u32,
     /// Loads so far.
     loads: u64,

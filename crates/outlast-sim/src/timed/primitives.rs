@@ -1,4 +1,4 @@
-//! What the operations cost of which everything that is durable is made.
+//! Costs of the primitive durable operations: store, flush, fence.
 //!
 //! Each is repeated, on one core with nothing else to do, a number of times and then more often;
 //! the difference is its cost, whatever beginning and end cost. The patterns are those of
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Primitive {
     /// Its name in results.
     pub name: &'static str,
-    /// What is done, in one line.
+    /// The operation, in one line.
     pub about: &'static str,
     /// Core cycles that one repetition takes.
     pub cycles: f64,
@@ -28,7 +28,7 @@ pub struct Primitive {
     pub ns: f64,
 }
 
-/// What made the measurement impossible.
+/// The reason for which it could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PrimitiveError {
     /// There is no such machine.

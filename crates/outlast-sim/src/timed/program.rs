@@ -94,7 +94,7 @@ impl ProgramMemory {
         }
     }
 
-    /// What memory holds before the program runs, from its first page on.
+    /// The contents of memory before the program runs, from its first page on.
     pub fn base(&self) -> &[u8] {
         &self.base
     }
@@ -234,7 +234,7 @@ impl ProgramSource {
     }
 }
 
-/// What [`ProgramSource::fill`] needs besides the thread, which is borrowed by what it told.
+/// The state of [`ProgramSource::fill`] besides the thread, which is borrowed by its events.
 struct Filling<'a> {
     batch: &'a mut Batch,
     memory: &'a ProgramMemory,
@@ -488,7 +488,7 @@ impl Filling<'_> {
         self.batch.instrs.push(Instr { pc: site.at, store_len: 8, ..Instr::default() });
     }
 
-    /// What the next access waits for stands before its instruction.
+    /// Waits of the next access stand before its instruction.
     fn waits(&mut self, site: &Site) {
         while let Some((number, id, count)) = self.order.waits.get(*self.waited)
             && number == self.count
@@ -509,7 +509,7 @@ impl Filling<'_> {
         }
     }
 
-    /// What was done up to now is told, if others wait for it.
+    /// Progress up to now is told, if others wait for it.
     fn tells(&mut self) {
         if self.order.tells.get(*self.told).is_some_and(|number| number + 1 == *self.count) {
             *self.told += 1;
@@ -650,7 +650,7 @@ fn plain(site: &Site) -> Instr {
     Instr { pc, kind, sources, destinations, store_len: 8, ..Instr::default() }
 }
 
-/// What an instruction becomes by a store of that length, if anything else.
+/// The kind of an instruction with a store of that length, if it is another one.
 #[inline]
 fn kind_of_store(site: SiteKind, len: u8) -> Option<InstrKind> {
     match site {

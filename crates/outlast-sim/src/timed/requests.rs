@@ -71,7 +71,7 @@ impl std::fmt::Display for MemoryRequest {
     }
 }
 
-/// What a list of requests took.
+/// The times of a list of requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Replay {
     /// Cycles of the memory clock until the last data was read and the last write had its
@@ -87,7 +87,7 @@ pub struct Replay {
     /// another one or finds its line among waiting writes carries none, nor does a write that
     /// another one of its line replaced, or one that still waits.
     pub bandwidth: f64,
-    /// What the controller counted. Its cycles are those of the memory clock.
+    /// The controller's counts. Its cycles are those of the memory clock.
     pub stats: MemoryStats,
 }
 

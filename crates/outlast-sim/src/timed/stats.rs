@@ -1,4 +1,4 @@
-//! What the timed machine counted: one struct per component.
+//! Counts of the timed machine: one struct per component.
 
 use super::causes::{ReadsByCause, WritesByCause};
 use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats};
@@ -186,7 +186,7 @@ pub struct RunStats {
     pub tx_cycles: Vec<u64>,
     /// Lines that the scheme kept outside the array.
     pub kept: KeptStats,
-    /// What the scheme counted for itself.
+    /// The scheme's own counts.
     pub counters: Vec<Counter>,
 }
 

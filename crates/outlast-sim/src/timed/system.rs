@@ -33,7 +33,7 @@ const PATIENCE: u64 = 20_000_000;
 /// Events in one cycle after which time is taken to stand still: no machine has this many parts.
 const EVENTS_IN_A_CYCLE_MAX: u64 = 1_000_000;
 
-/// What a run needs besides the machine and its instructions.
+/// Inputs of a run besides the machine and its instructions.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Feeds the policies that draw numbers.
@@ -61,7 +61,7 @@ pub enum RunError {
     Stuck {
         /// The last cycle in which an instruction retired.
         since: Cycle,
-        /// What each core waits for.
+        /// The event that each core waits for.
         waiting: Vec<String>,
     },
     /// A core's instructions ended too early.
@@ -94,7 +94,7 @@ pub struct System<S: Scheme> {
     counted_events: u64,
 }
 
-/// What each of two threads has of a core: half of its buffers, queues and registers, all of its
+/// The share of a core that each of two threads has: half of its buffers, queues and registers, all of its
 /// TLBs. Ports, widths and caches are not divided but shared.
 fn half_core(config: &MachineConfig) -> MachineConfig {
     let mut part = config.clone();
@@ -458,7 +458,7 @@ impl<S: Scheme> System<S> {
         self.cores.iter_mut().map(|core| core.stats().instructions).collect()
     }
 
-    /// What was counted since the last call, or the start; caches and queues keep what they hold.
+    /// The counts since the last call, or the start; caches and queues keep their contents.
     pub fn take_stats(&mut self) -> RunStats {
         let now = self.up.now();
         for core in &mut self.cores {
@@ -529,7 +529,7 @@ impl<S: Scheme> System<S> {
         data
     }
 
-    /// What became durable, if that was asked for.
+    /// The journal of durable writes, if it was asked for.
     pub fn journal(&self) -> Option<&TimedJournal> {
         self.up.below.journal.as_ref()
     }

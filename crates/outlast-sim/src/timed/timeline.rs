@@ -1,4 +1,4 @@
-//! What happened when, for some cycles, in Chrome's trace format, which Perfetto opens.
+//! Events of some cycles in Chrome's trace format, which Perfetto opens.
 //!
 //! Each core has a row of what it did: `run`, or the cause for which nothing retired; and a row of
 //! its transactions. Flushes, and reads and writes of memory, overlap, so they are asynchronous

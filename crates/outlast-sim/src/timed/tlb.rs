@@ -70,7 +70,7 @@ impl Level {
     }
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Translation {
     /// In the first level: no time.

@@ -56,7 +56,7 @@ impl TraceSource {
     }
 }
 
-/// What the machine executes for an instruction of a trace: one instruction, and another one for stores
+/// The machine's instructions for one of a trace: one, and another for stores
 /// beyond the accesses that one can have, which no instruction of a real processor has.
 #[inline]
 fn put(from: &ChampSimInstr, pages: &mut Pages, stores: &mut u64, into: &mut Vec<Instr>) {

@@ -1,4 +1,4 @@
-//! What all cores share: the caches in their stages of time, and everything beneath.
+//! The parts that all cores share: the caches in their stages of time, and everything beneath.
 //!
 //! A miss passes these stages, each an event: the second level's lookup; the last level's, which
 //! also knows who else has the line; the read from memory; the line's arrival. The state of the
@@ -43,7 +43,7 @@ struct Order {
     signals: FxHashMap<u64, u64>,
 }
 
-/// What two threads of a core share, besides its caches.
+/// The parts that two threads of a core share, besides its caches.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) issue: Ports,
@@ -172,7 +172,7 @@ impl<S: Scheme> Uncore<S> {
         usize::from(self.threads.core_of[usize::from(core)])
     }
 
-    /// What the two threads of a core share. Only for threads that do.
+    /// The parts that the two threads of a core share. Only for threads that do.
     #[inline]
     pub(crate) fn shared(&mut self, core: u8) -> &mut Shared {
         let core = self.lane(core);

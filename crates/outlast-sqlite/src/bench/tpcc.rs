@@ -15,7 +15,7 @@ mod load;
 pub(super) use load::load;
 
 statements! {
-    /// What the five transactions say.
+    /// The statements of the five transactions.
     struct Statements {
         begin: "begin immediate",
         begin_reading: "begin",
@@ -241,7 +241,7 @@ const CONDITIONS: [(&str, &str); 5] = [
     ),
 ];
 
-/// What does not hold of the tables together, if anything does not.
+/// The consistency condition that the tables break, if they break one.
 pub(super) fn inconsistency(client: &Client<'_>) -> Result<Option<String>, ClientError> {
     for (what, sql) in CONDITIONS {
         if client.run(sql)? != ["0"] {

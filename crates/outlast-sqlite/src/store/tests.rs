@@ -65,7 +65,7 @@ impl Twin {
         self.compare();
     }
 
-    /// What is stored, also for one that opens the pool anew.
+    /// Compares the stored file, also after the pool is opened anew.
     fn compare(&self) {
         let mut lane = self.pool.lane().unwrap();
         let found = lane.run(|tx| match Store::open(tx) {

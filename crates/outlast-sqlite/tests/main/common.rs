@@ -48,7 +48,7 @@ pub fn shell_by(mut command: Command, script: &str) -> Output {
     output_of(&mut command, script)
 }
 
-/// What a command prints that gets this input.
+/// The output of a command for this input.
 pub fn output_of(command: &mut Command, input: &str) -> Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("it starts");
@@ -56,7 +56,7 @@ pub fn output_of(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// What the shell prints; it must not complain.
+/// The shell's output; it must not complain.
 pub fn shell(script: &str) -> String {
     let output = shell_output(script);
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +64,7 @@ pub fn shell(script: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What Python needs before it connects to pools with `open(name, parameters)`.
+/// A script of Python behind a preamble: it connects to pools with `open(name, parameters)`.
 pub fn python_script(script: &str) -> String {
     let extension = extension();
     format!(
@@ -81,7 +81,7 @@ pub fn python_script(script: &str) -> String {
     )
 }
 
-/// What Python prints; it must not complain.
+/// Python's output; it must not complain.
 pub fn run_python(python: &str, script: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(python);
     command.arg("-").args(arguments);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::common::{has_shell, python, run_python, shell, shell_output};
 
-/// What the shell complains of.
+/// The shell's complaints.
 fn complaints(script: &str) -> String {
     String::from_utf8(shell_output(script).stderr).unwrap()
 }

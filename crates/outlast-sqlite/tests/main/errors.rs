@@ -1,4 +1,4 @@
-//! What clients are told when something cannot be done; what was committed before stays.
+//! Errors that clients are told; committed transactions stay.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

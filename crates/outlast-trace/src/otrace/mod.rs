@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What every trace begins with.
+/// The first bytes of every trace.
 pub(crate) const MAGIC: [u8; 8] = *b"OTRACE\r\n";
 /// The version that is written. Those before it are read as well: they lack records, no more.
 const VERSION: u16 = 2;
@@ -111,7 +111,7 @@ pub fn is_trace(path: &Path) -> bool {
     File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == MAGIC
 }
 
-/// What records leave out because it follows from those before.
+/// State that records leave out because it follows from those before.
 #[derive(Default)]
 struct State {
     lane: LaneId,

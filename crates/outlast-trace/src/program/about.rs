@@ -1,4 +1,4 @@
-//! What a trace says of itself.
+//! A trace's description of itself.
 
 use super::section::{Bad, Bytes, put, put_bytes};
 
@@ -9,7 +9,7 @@ pub struct About {
     pub command: Vec<String>,
     /// Digest of the program's file.
     pub digest: String,
-    /// What captured it, with versions.
+    /// The tools that captured it, with versions.
     pub tools: String,
     /// Which part of the run, in words.
     pub window: String,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, WholeFile};
 
-/// What a conversion came to.
+/// Counts of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Converted {
     /// Instructions written.

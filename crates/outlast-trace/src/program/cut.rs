@@ -93,7 +93,7 @@ struct Lane {
     encoder: ThreadEncoder,
     /// A block of it has begun in the part.
     has_begun: bool,
-    /// What stands before its next access.
+    /// The events before its next access.
     between: Vec<Event<'static>>,
 }
 

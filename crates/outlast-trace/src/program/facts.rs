@@ -1,10 +1,10 @@
-//! What a trace holds, and whether it is right.
+//! Facts of a trace, and its check.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{PAGE_BYTES, Program, ProgramError, SiteKind, Step, in_order};
 
-/// What a program did.
+/// Counts of a program's events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
     /// Instructions.
@@ -52,16 +52,16 @@ impl Facts {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// What is wrong, each in a line; the first of many.
+    /// Mistakes, a line each; the first of many.
     pub findings: Vec<String>,
     /// How many findings there are.
     pub count: u64,
     /// Pages that were compared with what the program's memory held at its end.
     pub compared: u64,
-    /// What it did.
+    /// Its counts.
     pub facts: Facts,
 }
 

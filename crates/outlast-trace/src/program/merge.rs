@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Access, Happening, Program, ProgramError, Thread};
 
-/// What a thread does, in the order of all.
+/// A step of a thread, in the order of all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Instructions of a block begin: the block, the first of them and one past the last. Their accesses
@@ -105,7 +105,7 @@ impl Merged {
         self.next
     }
 
-    /// What comes next, with its thread; none at the end.
+    /// The next step, with its thread; none at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u16, Step)>, ProgramError> {
         loop {
             if self.at == self.lanes.len() {

@@ -43,7 +43,7 @@ use std::{
 pub const PROGRAM_VERSION: u16 = 3;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
-/// What every such trace ends with, behind the place of its last section.
+/// The last bytes of every such trace, behind the place of its last section.
 const END_MAGIC: [u8; 8] = *b"OTREND\r\n";
 
 /// Kinds of sections. Numbers are part of the format.
@@ -142,7 +142,7 @@ pub fn is_output(call: u32) -> bool {
 /// which mark: 1, 2, 3 for those of [`TxMark`].
 pub const MARK_CALL: u32 = 20_300;
 
-/// What a program marks.
+/// A mark of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TxMark {
     /// A transaction begins.

@@ -1,4 +1,4 @@
-//! What threads of a program keep of their order when each runs on a core of its own.
+//! The order that threads of a program keep when each runs on a core of its own.
 //!
 //! Stores have their places in one order of all threads, and loads lie between: behind the places
 //! that had been given out when their block began. In that order an access comes behind the last
@@ -87,7 +87,7 @@ impl Restored {
         }
     }
 
-    /// What is waited for is told, and counted.
+    /// Tells each place that is waited for, and counts it.
     fn finish(self) -> Vec<ThreadOrder> {
         let mut orders = vec![ThreadOrder::default(); self.counts.len()];
         for (_, other, done) in self.waits.iter().flatten() {

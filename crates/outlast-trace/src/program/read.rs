@@ -22,7 +22,7 @@ use super::{
 pub struct Page {
     /// Its number: its address divided by [`PAGE_BYTES`].
     pub number: u64,
-    /// What it holds.
+    /// Its bytes.
     pub bytes: Box<[u8; PAGE_BYTES]>,
 }
 
@@ -160,7 +160,7 @@ impl Program {
         &self.source.path
     }
 
-    /// What the trace says of itself.
+    /// The trace's description of itself.
     pub fn about(&self) -> &About {
         &self.about
     }
@@ -216,7 +216,7 @@ impl Program {
         &self.sites[from as usize..to as usize]
     }
 
-    /// What the pages held before they were touched first, in the order in which they were.
+    /// The contents of the pages before they were touched first, in the order in which they were.
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
@@ -224,7 +224,7 @@ impl Program {
         self.pages_of(section_kind::PAGES)
     }
 
-    /// What the pages hold at the end that the program still had; none where it was killed.
+    /// The final contents of the pages that the program still had; none where it was killed.
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.

@@ -2,7 +2,7 @@
 
 use super::section::{Bad, Bytes, put};
 
-/// What an instruction is, besides its accesses.
+/// The kind of an instruction, besides its accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(u8)]
 pub enum SiteKind {
@@ -78,7 +78,7 @@ pub struct Site {
     pub at: u64,
     /// Its bytes.
     pub len: u8,
-    /// What it is.
+    /// Its kind.
     pub kind: SiteKind,
     /// Registers it reads, as ChampSim numbers those that matter; 0 is none.
     pub sources: [u8; 4],

@@ -1,4 +1,4 @@
-//! What the writer and the reader of a program's trace both expect of the next access. The plugin
+//! The prediction of the next access that the writer and the reader of a program's trace share. The plugin
 //! that captures compiles this file as well.
 //!
 //! A *block* is a run of instructions that is entered at its begin. A *path* is a sequence of

@@ -12,7 +12,7 @@ use super::{ProgramError, event_kind, unfold};
 pub struct Access {
     /// Its address in the program's memory.
     pub at: u64,
-    /// What a store left there, little-endian; 0 for a load.
+    /// The value that a store left there, little-endian; 0 for a load.
     pub value: u64,
     /// The instruction, counted from the block's first.
     pub insn: u16,
@@ -37,7 +37,7 @@ pub struct Execution<'a> {
     pub seen: &'a [(u32, u64)],
 }
 
-/// What happens next in a thread.
+/// The next event of a thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Happening<'a> {
     /// Instructions run.
@@ -63,9 +63,9 @@ pub enum Happening<'a> {
         /// Its result.
         result: i64,
     },
-    /// What the system does next has this place in the order of all threads.
+    /// The system's next action has this place in the order of all threads.
     Place(u64),
-    /// What follows happened when this number of places had been given out.
+    /// The next events happened when this number of places had been given out.
     Seen(u64),
     /// A signal's handler begins.
     Handler,
@@ -113,11 +113,11 @@ pub struct Thread {
     places: Vec<(u32, u64)>,
     seen: Vec<(u32, u64)>,
     bytes: Vec<u8>,
-    /// What was told last has been taken.
+    /// The last event has been taken.
     is_taken: bool,
 }
 
-/// What [`Thread::step`] came to.
+/// The result of [`Thread::step`].
 enum Step {
     /// The execution is to be told.
     Tell(Range<u16>),
@@ -169,7 +169,7 @@ impl Thread {
         }
     }
 
-    /// What happens next; none at the end.
+    /// The next event; none at the end.
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::WholeFile;
 
-/// What was not expected, or is no access.
+/// An event that was not predicted, or is no access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
     /// A block begins.
@@ -68,7 +68,7 @@ pub enum Event<'a> {
     },
     /// The next store has this place in the order of all threads.
     Place(u64),
-    /// What follows happened when this number of places had been given out.
+    /// The next events happened when this number of places had been given out.
     Seen(u64),
     /// A signal's handler begins.
     Handler,
@@ -156,7 +156,7 @@ impl ProgramWriter {
         self.blocks += 1;
     }
 
-    /// What a page held before it was touched first.
+    /// The contents of a page before it was touched first.
     pub fn page(&mut self, number: u64, bytes: &[u8; PAGE_BYTES]) {
         put(&mut self.pages, number);
         self.pages.extend_from_slice(bytes);
@@ -165,7 +165,7 @@ impl ProgramWriter {
         }
     }
 
-    /// What a page holds at the end.
+    /// The final contents of a page.
     pub fn final_page(&mut self, number: u64, bytes: &[u8; PAGE_BYTES]) {
         put(&mut self.finals, number);
         self.finals.extend_from_slice(bytes);

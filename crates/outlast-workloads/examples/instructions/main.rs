@@ -72,7 +72,7 @@ mod linux {
         ("run", &[("outlast/src/solo.rs", "")]),
     ];
 
-    /// What no part's function is inlined around: mostly copies in a library.
+    /// Instructions outside of all parts' functions: mostly copies in a library.
     const OTHER: &str = "other";
 
     pub fn main() -> Result<(), Box<dyn Error>> {

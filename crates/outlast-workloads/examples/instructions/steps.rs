@@ -101,7 +101,7 @@ fn step_through_one(pid: Pid, entry: u64, mut visit: impl FnMut(u64)) -> nix::Re
     }
 }
 
-/// What the child says before its transactions: this, then the counted function's address, where
+/// The child's first word before its transactions; then follow the counted function's address, where
 /// the program begins in memory, and where it ends.
 const PLACE: &str = "runs at ";
 

@@ -1,4 +1,4 @@
-//! What must hold of the tables together: the count of a node's links of a type is the number of
+//! Consistency of the tables: the count of a node's links of a type is the number of
 //! those that are visible; every link is listed once, where its moment says.
 
 use super::graph::{Graph, TYPES};
@@ -33,7 +33,7 @@ impl<'g> Books<'g> {
     /// for an entry of an index.
     ///
     /// # Errors
-    /// What contradicts the rows before it, or itself.
+    /// Enters a row. An error if it contradicts the rows before it, or itself.
     pub(super) fn enter(
         &mut self,
         table: Table,
@@ -111,7 +111,7 @@ impl<'g> Books<'g> {
     /// Compares the sums, when everything was entered.
     ///
     /// # Errors
-    /// What does not hold.
+    /// A condition that is broken.
     pub(super) fn close(&self) -> Result<(), Wrong> {
         if self.moments != self.links {
             return Err("links have no moment");

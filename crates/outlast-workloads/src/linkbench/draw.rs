@@ -1,4 +1,4 @@
-//! What clients ask for: which operation, on what, with how much data.
+//! Requests of clients: the operation, its node or link, the size of its data.
 //!
 //! Popularity is zipfian with the skews of LinkBench's configuration, scattered over the nodes
 //! by a hash, since LinkBench leaves 99.5 % of link reads and 95 % of link writes uncorrelated

@@ -1,4 +1,4 @@
-//! What LinkBench gives to the table of workloads.
+//! LinkBench's row in the table of workloads.
 
 use std::sync::Arc;
 

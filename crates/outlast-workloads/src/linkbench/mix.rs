@@ -1,6 +1,6 @@
 //! The shares of the operations.
 
-/// What a client asks for.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     GetLinkList,
@@ -43,7 +43,7 @@ const PUBLISHED: Shares = [
     (Kind::GetLink, 5_261_142),
 ];
 
-/// What Table III of the paper calls an operation, and its share in percent.
+/// An operation of the paper's Table III, and its share in percent.
 const ARCHAPT: [(&[Kind], u64); 5] = [
     // Read.
     (&[Kind::GetNode, Kind::GetLink, Kind::CountLinks], 64),

@@ -63,7 +63,7 @@ pub(crate) struct LinkbenchWorker {
     versions: Versions,
     request: Request,
     version: Version,
-    /// What the request stores: a node's value, a link's data.
+    /// The bytes that the request stores: a node's value, a link's data.
     new: Vec<u8>,
     seen: Vec<u8>,
 }

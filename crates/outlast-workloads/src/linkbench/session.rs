@@ -19,7 +19,7 @@ pub(super) struct Session<'s, T, W> {
     tables: &'s Tables,
     graph: &'s Graph,
     version: Version,
-    /// What was read last.
+    /// The value read last.
     seen: &'s mut Vec<u8>,
 }
 

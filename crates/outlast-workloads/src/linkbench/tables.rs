@@ -87,7 +87,7 @@ impl Listed {
         }
     }
 
-    /// What a stamp covers of the key.
+    /// The part of the key that a stamp covers.
     fn mark(self) -> u64 {
         self.moment << 1 | u64::from(self.is_hidden)
     }

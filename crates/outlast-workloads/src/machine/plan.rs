@@ -13,7 +13,7 @@ use crate::{BadScale, Bare, Workload, workloads};
 
 const MB: u64 = 1 << 20;
 
-/// What is to be run.
+/// A workload, its size and its lanes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
     /// Which workload.
@@ -43,7 +43,7 @@ pub struct Plan {
 /// A plan's operations, with the memory that they start from.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What it is.
+    /// Its plan.
     pub plan: Plan,
     /// The bytes of memory at the start.
     pub image: Arc<Vec<u8>>,
@@ -63,7 +63,7 @@ pub enum PlanError {
     Memory {
         /// Its name.
         workload: &'static str,
-        /// What it failed with.
+        /// The cause.
         error: Abort,
     },
     /// Its transactions have no items whose number could be chosen.
@@ -266,7 +266,7 @@ mod tests {
         assert!(Workload::named("heap").is_none());
     }
 
-    /// What each lane's loads would find: memory as the streams leave it, aborted stores undone.
+    /// Memory as each lane's loads would find it: after the streams, aborted stores undone.
     fn replayed(work: &Recorded) -> (Vec<u8>, u64) {
         let (mut memory, mut aborted) = (work.image.to_vec(), 0);
         let mut undo: Vec<(usize, Vec<u8>)> = Vec::new();

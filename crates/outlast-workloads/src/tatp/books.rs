@@ -1,4 +1,4 @@
-//! What must hold of the tables together.
+//! Consistency of the tables.
 //!
 //! Every subscriber is there once, and in the index under its number; access and facilities are
 //! those that were loaded, since nothing adds or removes any; a forwarding is of a facility that is
@@ -36,7 +36,7 @@ impl Books {
     /// for an entry of the index.
     ///
     /// # Errors
-    /// What contradicts the rows before it, or itself.
+    /// Enters a row. An error if it contradicts the rows before it, or itself.
     pub(super) fn enter(
         &mut self,
         table: Table,
@@ -87,7 +87,7 @@ impl Books {
     /// Compares what was entered with what was loaded, when everything was.
     ///
     /// # Errors
-    /// What does not hold.
+    /// A condition that is broken.
     pub(super) fn close(&self) -> Result<(), Wrong> {
         for (seen, s) in self.seen.iter().zip(1..) {
             let (access, facilities, _) = first_rows(s);

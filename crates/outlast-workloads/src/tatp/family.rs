@@ -1,4 +1,4 @@
-//! What TATP gives to the table of workloads.
+//! TATP's row in the table of workloads.
 
 use outlast::collections::{Damage, Dictionary, ReadRaw};
 use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};

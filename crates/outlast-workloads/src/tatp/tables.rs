@@ -128,7 +128,7 @@ impl RowKey {
         (is_possible && (1..=subscribers).contains(&read.s)).then_some(read)
     }
 
-    /// What facts call the row.
+    /// The row's key in facts.
     pub(super) fn fact(self) -> u64 {
         let kind = u64::from(self.kind);
         let place = match self.table {
@@ -227,7 +227,7 @@ impl Row {
         &self.bytes[..self.len]
     }
 
-    /// What stands behind the stamp.
+    /// The bytes behind the stamp.
     pub(super) fn numbers(&mut self) -> &mut [u8] {
         &mut self.bytes[STAMP_BYTES..self.len]
     }

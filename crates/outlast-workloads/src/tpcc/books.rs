@@ -1,4 +1,4 @@
-//! What must hold of the tables together: the consistency conditions (clause 3.3.2), and every
+//! Consistency of the tables: the conditions of clause 3.3.2, and every
 //! byte of every row.
 //!
 //! All twelve conditions are checked; a row is rejected as soon as it contradicts those before
@@ -64,7 +64,7 @@ struct CustomerBook {
     is_indexed: bool,
 }
 
-/// What lines took from a stock.
+/// The amounts that lines took from a stock.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     quantity: u64,
@@ -90,7 +90,7 @@ impl Books {
     /// nothing for an entry of an index.
     ///
     /// # Errors
-    /// What contradicts the rows before it, or itself.
+    /// Enters a row. An error if it contradicts the rows before it, or itself.
     pub(crate) fn enter(
         &mut self,
         table: Table,

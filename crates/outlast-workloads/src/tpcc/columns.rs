@@ -1,4 +1,4 @@
-//! What a row of each table holds.
+//! Columns of each table.
 //!
 //! Numbers are fixed in width, money is in cents, rates are in hundredths of a percent, and a
 //! moment is the version of the transaction that it belongs to. Texts have their greatest length,

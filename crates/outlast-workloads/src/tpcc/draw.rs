@@ -1,4 +1,4 @@
-//! What terminals ask for (clauses 2.1.6 and 2.4 to 2.8).
+//! Requests of terminals (clauses 2.1.6 and 2.4 to 2.8).
 
 use super::shape::{LINES_MAX, Shape};
 use crate::Random;
@@ -39,7 +39,7 @@ pub enum Request {
     StockLevel { w: u64, d: u64, threshold: i32 },
 }
 
-/// What a customer orders.
+/// A customer's order.
 #[derive(Clone, Debug)]
 pub struct Basket {
     /// The warehouse.

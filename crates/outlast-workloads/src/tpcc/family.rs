@@ -1,4 +1,4 @@
-//! What TPC-C gives to the table of workloads.
+//! TPC-C's row in the table of workloads.
 
 use outlast::collections::{Damage, ReadRaw};
 use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};

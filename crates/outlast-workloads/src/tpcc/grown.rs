@@ -1,4 +1,4 @@
-//! What a row holds of the tables that grow: orders, their lines, and payments.
+//! Rows of the tables that grow: orders, their lines, and payments.
 
 use super::schema::{Row, Table};
 use super::shape::{LINES_MAX, Parts, Shape, key};

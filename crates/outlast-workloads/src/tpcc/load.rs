@@ -17,7 +17,7 @@ use crate::{Random, Version};
 const BATCH_BYTES: usize = 16 << 10;
 /// Rows that one transaction inserts, at most.
 const BATCH_ROWS: usize = 64;
-/// What every customer has paid, once, in cents.
+/// The first payment of every customer, in cents.
 const FIRST_PAYMENT: i64 = 1_000;
 
 /// Collects rows and inserts some in each transaction.

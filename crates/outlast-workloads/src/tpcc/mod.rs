@@ -36,7 +36,7 @@ mod text;
 
 pub use session::Statements;
 
-/// What TPC-C's terminals ask for, for programs that keep its tables elsewhere: in SQL, in a Redis.
+/// Requests of TPC-C's terminals, for programs that keep its tables elsewhere: in SQL, in a Redis.
 pub mod terminals {
     pub use super::draw::{Basket, Paying, Request, Wanted, Who, name_at_load, request};
     pub use super::shape::Shape;

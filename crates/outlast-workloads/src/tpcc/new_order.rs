@@ -15,7 +15,7 @@ use crate::Witness;
 /// A line before it is written.
 struct Line<'b> {
     wanted: &'b Wanted,
-    /// What the line costs a piece; `None` when there is no such item.
+    /// The price of a piece; `None` when there is no such item.
     price: Option<i64>,
     /// Which of the stocks.
     stock: usize,
@@ -114,7 +114,7 @@ fn gather<'b, T: Transact, W: Witness>(
     Ok((lines, shelves))
 }
 
-/// What an item costs, if there is one.
+/// The price of an item, if there is one.
 fn price<T: Transact, W: Witness>(
     session: &mut Session<'_, T, W>,
     item: u64,

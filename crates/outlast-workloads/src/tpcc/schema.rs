@@ -88,7 +88,7 @@ pub(crate) trait Row: Copy {
     }
     /// Whether the table can have the key.
     fn may_have(shape: &Shape, key: u64) -> bool;
-    /// What facts call the row.
+    /// The row's key in facts.
     fn fact(shape: &Shape, key: u64) -> u64;
     /// The text of the row, and the rest as it was loaded. `out` is as long as the text, or both.
     fn text(&self, shape: &Shape, key: u64, out: &mut [u8]);

@@ -45,10 +45,10 @@ pub(crate) struct Session<'s, T, W> {
     witness: &'s mut W,
     tables: &'s Tables,
     pub(crate) shape: &'s Shape,
-    /// What rows that it writes are stamped with.
+    /// The stamp of the rows that it writes.
     pub(crate) version: Version,
     statements: Statements,
-    /// What it has written, told to the witness at the end.
+    /// Its writes, told to the witness at the end.
     writes: Vec<(u64, State)>,
     /// The row that was read last.
     bytes: [u8; READ_BYTES_MAX],
@@ -63,7 +63,7 @@ pub(crate) struct Held<R> {
 }
 
 impl<R: Row> Held<R> {
-    /// What a change stores, to announce it.
+    /// The range that a change stores to, to announce it.
     pub(crate) fn range(&self) -> ByteRange {
         ByteRange::new(self.at, (STAMP_BYTES + R::CHANGING) as u64)
     }

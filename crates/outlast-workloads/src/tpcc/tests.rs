@@ -26,7 +26,7 @@ fn at_work() -> (Volatile, Tables, Shape) {
     (pool, tables, shape)
 }
 
-/// What is changed by hand.
+/// Changes by hand.
 struct Hand<'t> {
     tx: &'t mut VolatileTx,
     tables: &'t Tables,

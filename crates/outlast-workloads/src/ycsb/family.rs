@@ -1,4 +1,4 @@
-//! What YCSB gives to the table of workloads.
+//! YCSB's row in the table of workloads.
 
 use std::sync::Arc;
 

@@ -76,11 +76,11 @@ pub(crate) struct YcsbWorker {
     operation: Operation,
     record: u64,
     key: KeyName,
-    /// What an insertion stores.
+    /// The record that an insertion stores.
     new_record: Vec<u8>,
-    /// What an update stores.
+    /// The field that an update stores.
     new_field: Vec<u8>,
-    /// What was read last.
+    /// The value read last.
     seen: Vec<u8>,
     /// A record as it is stored, where that is more than its values.
     stored: Vec<u8>,

@@ -69,7 +69,7 @@ pub(crate) fn record_of(value: &[u8], scale: &Scale) -> Option<u64> {
     key_of(value).map(|key| key / scale.fields)
 }
 
-/// What a field's mark says of its value: its first word, which is its version's and the key's.
+/// The first word of a field's value by its mark: it follows from the version and the key.
 #[inline]
 pub(crate) fn mark_of(value: &[u8]) -> u64 {
     u64::from_le_bytes(*value.first_chunk().expect("a value of a field has 16 bytes or more"))

@@ -1,4 +1,4 @@
-//! What tests of several structures do to them all.
+//! Steps of tests that several structures share.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use outlast::{Abort, ByteRange, PoolOffset, RootKind};
 use outlast_workloads::Volatile;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-/// What a walk through raw memory finds.
+/// The entries that a walk through raw memory finds.
 #[derive(Default, PartialEq, Debug)]
 pub struct Walked {
     pub blocks: BTreeMap<PoolOffset, u64>,

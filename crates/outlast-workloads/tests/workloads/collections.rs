@@ -75,7 +75,7 @@ enum Operation {
     Scan(Vec<u8>, u64),
 }
 
-/// What an operation answers.
+/// The answer of an operation.
 #[derive(PartialEq, Debug)]
 enum Answer {
     Did(bool),
@@ -456,8 +456,8 @@ fn ascending_keys_fill_a_trees_leaves() {
     assert_eq!(leaves, 1000);
 }
 
-/// What an operation costs on a map and on a tree of u64 keys in the steady state, as upper
-/// bounds close above what is measured: a change that makes them dearer should be noticed.
+/// The cost of an operation on a map and on a tree of u64 keys in the steady state, as upper
+/// bounds close above the measured cost: a change that makes them dearer should be noticed.
 #[test]
 fn operations_announce_little_and_dirty_few_lines() {
     let cost = |make, update: bool| {

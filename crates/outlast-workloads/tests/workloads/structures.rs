@@ -14,10 +14,10 @@ use outlast_pmem::Heap;
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;
 
-/// What a structure holds: a tree by its keys, a queue by the numbers of its items.
+/// The contents of a structure: a tree by its keys, a queue by the numbers of its items.
 type Model = BTreeMap<u64, Vec<u8>>;
 
-/// What a walk finds, with keys as numbers.
+/// The entries of a walk, with keys as numbers.
 fn entries(walked: Walked) -> Model {
     let number = |key: Vec<u8>| u64::from_be_bytes(key.try_into().unwrap());
     let keys: Vec<_> =
@@ -72,7 +72,7 @@ enum QueueOp {
     All,
 }
 
-/// What an operation answers.
+/// The answer of an operation.
 #[derive(PartialEq, Debug)]
 enum Answer {
     Did(bool),
@@ -415,8 +415,8 @@ fn a_queue_uses_its_blocks_again() {
     assert_eq!(pool.live_blocks().count(), 3, "a header, a block, one that waits");
 }
 
-/// What an operation costs on a tree in the steady state, as upper bounds close above what is
-/// measured: a change that makes it dearer should be noticed.
+/// The cost of an operation on a tree in the steady state, as upper bounds close above the
+/// measured cost: a change that makes it dearer should be noticed.
 #[test]
 fn tree_operations_announce_little_and_dirty_few_lines() {
     let mut pool = Volatile::checked(5, 0);

@@ -1,4 +1,4 @@
-//! What a tree does for many pairs at once, and directories of trees.
+//! Operations of a tree on many pairs at once, and directories of trees.
 
 use std::collections::BTreeMap;
 

@@ -19,9 +19,9 @@ pub struct Claim<'a> {
     pub part: usize,
     /// Up to where the program had gone on meanwhile.
     pub told: usize,
-    /// What persisted beyond what had to: operation, and which of its words.
+    /// The stores that persisted beyond those that had to: operation, and which of its words.
     pub persisted: &'a [(u32, u32)],
-    /// What is on the medium.
+    /// The bytes of the medium.
     pub image: &'a [u8],
 }
 

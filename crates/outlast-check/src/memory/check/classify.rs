@@ -58,7 +58,7 @@ pub(super) fn explain(
     }
 }
 
-/// A failure and what is needed to see it again.
+/// A failure, with all that its replay needs.
 pub(super) struct Case<'a> {
     pub settings: &'a Exhaustive,
     pub base: &'a [u8],
@@ -371,7 +371,7 @@ impl Case<'_> {
         start..(op..len).find(is_ack).unwrap_or(len)
     }
 
-    /// What is durable for certain at an operation of the program.
+    /// The certainly durable state at an operation of the program.
     fn durable_at(&self, op: usize) -> Option<ReplayedCrash> {
         let point = CrashPoint { op, part: 0, told: op, picks: Vec::new() };
         self.replay(&Witness { crashes: vec![point] })?.0.pop()
@@ -396,7 +396,7 @@ pub(super) enum Unused {
     OrRefused,
 }
 
-/// What an operation stores, and where.
+/// The bytes that an operation stores, and their address.
 pub(crate) fn stored_bytes<'o>(op: &Op<'o>) -> Option<(PoolOffset, &'o [u8])> {
     match *op {
         Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {

@@ -1,4 +1,4 @@
-//! What only costs time: flushes that write back nothing, fences that order nothing, lines that
+//! Operations that only cost time: flushes that write back nothing, fences that order nothing, lines that
 //! are persisted for no reader.
 //!
 //! An operation is needless only if it is so in every schedule that was run: a lane that flushes
@@ -43,7 +43,7 @@ struct Candidate {
     place: Place,
 }
 
-/// What the runs of one check say about costs.
+/// The costs that the runs of one check show.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     /// The plan of the first run.
@@ -51,17 +51,17 @@ pub(super) struct Costs {
     candidates: Vec<Candidate>,
     seen: FxHashSet<Key>,
     needed: FxHashSet<Key>,
-    /// What the first run persists: the lines of each call.
+    /// The lines that each call of the first run persists.
     persisted: Vec<(Place, Vec<LineAddr>)>,
     /// The lines that some recovery has loaded from.
     pub looked: Looked,
 }
 
-/// A call of the program into the medium: what it costs for nothing, where it stands, and by which
+/// A call of the program into the medium: its needless cost, its place, and by which
 /// calls the program came there.
 type Call = (Class, Option<(&'static str, u32, u32)>, Vec<Caller>);
 
-/// What a lane has done since something.
+/// The operations of a lane since some moment.
 #[derive(Default)]
 struct Lane {
     /// It has flushed or streamed since its last fence.
@@ -229,7 +229,7 @@ impl Costs {
     }
 }
 
-/// What a run persists: the first operation of each call, with the lines of all.
+/// The lines that a run persists: the first operation of each call, with the lines of all.
 fn persisted(ran: &Ran) -> Vec<(Place, Vec<LineAddr>)> {
     let mut all: Vec<(Place, Vec<LineAddr>)> = Vec::new();
     let mut last: BTreeMap<LaneId, usize> = BTreeMap::new();
@@ -255,7 +255,7 @@ fn persisted(ran: &Ran) -> Vec<(Place, Vec<LineAddr>)> {
 }
 
 impl Check {
-    /// Tells what only costs time, each call of the program once.
+    /// Reports needless costs, each call of the program once.
     pub(super) fn add_costs(&self, costs: &Costs, program: &dyn Program, report: &mut Report) {
         let failed = report.has_failures();
         // The schedules that were left out may need what those that were run did not.
@@ -283,7 +283,7 @@ impl Check {
         }
     }
 
-    /// Tells by which calls the program came to what is wrong with it.
+    /// Reports the calls by which the program came to its mistake.
     pub(super) fn add_callers(&self, program: &dyn Program, report: &mut Report) {
         for finding in &mut report.findings {
             let is_of_program = finding.place.level == 1 && finding.class != Class::Endless;

@@ -1,4 +1,4 @@
-//! What a failing image has lost: acknowledgements, and the content of lines.
+//! The losses of a failing image: acknowledgements, and the content of lines.
 
 use outlast_trace::{LineAddr, Op, OpLog};
 
@@ -55,7 +55,7 @@ impl Case<'_> {
         all
     }
 
-    /// The lines whose content the last crash decided, with what they held.
+    /// The lines whose content the last crash decided, with that content.
     pub(super) fn lines(&self) -> Vec<Line> {
         let Some(crash) = self.last_crash() else { return Vec::new() };
         let Some(floor) = self.floor() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What is reported: a class, a place, a reproduction.
+//! A finding: a class, a place, a reproduction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::entry::Kind;
 use crate::memory::verdict::Violation;
 use crate::memory::witness::Witness;
 
-/// What kind of mistake it is.
+/// The class of a mistake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Class {
     /// A line was stored to and not flushed before something relied on it. The failure vanishes
@@ -115,7 +115,7 @@ pub struct Acknowledged {
 /// Which of its contents a line held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// What was durable for certain, and none of the newer stores.
+    /// The durable contents, and none of the newer stores.
     Old,
     /// All that was stored there.
     New,
@@ -138,19 +138,19 @@ impl fmt::Display for Held {
 pub struct Line {
     /// Which line.
     pub line: LineAddr,
-    /// What it held.
+    /// Its contents.
     pub held: Held,
     /// The last store to it before the crash.
     pub stored: Place,
 }
 
-/// What names one failing image of one run. Written as `SCHEDULE / IMAGE`; the image of a program
+/// The name of one failing image of one run. Written as `SCHEDULE / IMAGE`; the image of a program
 /// that fails by itself is `no crash`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reproduction {
     /// The order of lanes.
     pub plan: Plan,
-    /// The crashes and what had persisted.
+    /// The crashes, and the stores that had persisted.
     pub witness: Witness,
 }
 
@@ -177,7 +177,7 @@ impl FromStr for Reproduction {
 /// One thing that is wrong, or that costs for nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What kind of mistake it is.
+    /// The class of a mistake.
     pub class: Class,
     /// The operation to look at: the store that was not flushed, the flush that was not fenced,
     /// the store that came too early or persisted in part.
@@ -189,9 +189,9 @@ pub struct Finding {
     pub also: Vec<Place>,
     /// The acknowledgements without which the image would be in order.
     pub lost: Vec<Acknowledged>,
-    /// The lines whose content the last crash decided, with what they held.
+    /// The lines whose content the last crash decided, with that content.
     pub lines: Vec<Line>,
-    /// What the oracle said; nothing for what only costs time.
+    /// The oracle's verdict; none for a mistake that only costs time.
     pub violation: Option<Violation>,
     /// How to see it again.
     pub reproduction: Option<Reproduction>,

@@ -11,16 +11,16 @@ use crate::memory::verdict::{Crash, Violation};
 /// Recovery and oracle as one judge.
 pub(super) type Verify<'a> = &'a dyn Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation>;
 
-/// What each lane of a run does.
+/// The work of each lane of a run.
 pub(super) type Lane<'a> = &'a (dyn Fn(LaneId) + Sync);
 
 /// A program of several lanes.
 pub(super) trait Program: Sync {
-    /// Makes what a run's lanes share beside the medium, and lets `run` run them, which it does once.
+    /// Makes the state that a run's lanes share beside the medium, and lets `run` run them, which it does once.
     fn run(&self, medium: &Recorder, run: &mut dyn FnMut(Lane<'_>));
 }
 
-/// A program as two closures: what its lanes share, and what each of them does.
+/// A program as two closures: the state that its lanes share, and the work of each.
 pub(super) struct Lanes<F, P> {
     pub share: F,
     pub program: P,

@@ -1,4 +1,4 @@
-//! What a check found, as a whole.
+//! The findings of a check, as a whole.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::finding::Finding;
 use crate::memory::exhaustive::Coverage;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The findings: at most one failure, from the first schedule that has any, and then what

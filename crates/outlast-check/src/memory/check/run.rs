@@ -162,7 +162,7 @@ impl Check {
     /// Runs the program once.
     ///
     /// # Errors
-    /// What is wrong with the program itself.
+    /// Mistakes of the program itself.
     pub(super) fn record(
         &self,
         scheduler: Scheduler,

@@ -15,7 +15,7 @@ use crate::memory::verdict::Crash;
 /// The exit status of a process whose checked code hangs: that of a panicking test.
 const STATUS: i32 = 101;
 
-/// What the checked code is doing, as far as a watching thread can see.
+/// The progress of the checked code, as far as a watching thread can see.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Odd while checked code runs; each call of it adds two.

@@ -11,7 +11,7 @@ use outlast_trace::{ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffse
 use crate::memory::history::tracker::{Cells, Tracker, Words};
 use crate::memory::model::{Domain, Model, Tear};
 
-/// What a check takes for granted beyond the fault model.
+/// Assumptions of a check beyond the fault model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Assume {
     /// Nothing: the model as it is.

@@ -22,14 +22,14 @@ const TRIES_MAX_STUCK: u32 = 100;
 /// As a pick's row: the unit's last content, in which everything persisted.
 pub(crate) const LAST_ROW: u32 = u32::MAX;
 
-/// What came of running a named image again.
+/// The result of running a named image again.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The judgement of the last recovery, or of the first one that was not in order.
     pub verdict: Result<(), Violation>,
     /// The crashes, as far as they came.
     pub crashes: Vec<ReplayedCrash>,
-    /// What the last recovery did, and where in the source each operation stands.
+    /// The operations of the last recovery, and the place of each in the source.
     pub recovery: (OpLog, Vec<Site>),
     /// Why the image cannot exist here, if it cannot: the witness belongs to another run. Then
     /// the verdict says nothing, and the crashes are those before the impossible one.
@@ -45,12 +45,12 @@ pub struct ReplayedCrash {
     pub sites: Vec<Site>,
     /// The medium before that run.
     pub before: Vec<u8>,
-    /// What the crash left, with everything that the witness does not name at its floor.
+    /// The image, with everything that the witness does not name at its floor.
     pub image: Vec<u8>,
     /// For each pick of the witness, the stores of its unit that had persisted beyond the floor:
     /// operation, and which of its words.
     pub persisted: Vec<Vec<(u32, u32)>>,
-    /// What was open, what the witness picks included.
+    /// The open units, those that the witness picks included.
     pub open: Vec<OpenUnit>,
     /// The transactions acknowledged before.
     pub acked: Vec<TxId>,
@@ -307,7 +307,7 @@ fn smaller_witnesses(witness: &Witness) -> Vec<Witness> {
     all
 }
 
-/// What a crash leaves: the image, what persisted in each picked unit, and what was open.
+/// The result of a crash: the image, the stores that persisted in each picked unit, and the open units.
 struct Left {
     image: Vec<u8>,
     persisted: Vec<Vec<(u32, u32)>>,

@@ -51,7 +51,7 @@ pub(super) struct Search<'a> {
     guessed: bool,
 }
 
-/// What a search found.
+/// The result of a search.
 pub(super) struct Found {
     pub levels: Vec<Level>,
     pub failures: Vec<Failure>,
@@ -445,7 +445,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What came of a crash point.
+/// The result of a crash point.
 struct Passed {
     flow: Flow,
     allowed: Count,
@@ -464,7 +464,7 @@ fn sample_modes(names: Vec<u64>, seed: u64) -> impl Iterator<Item = Mode> {
     extremes.chain(by_chance)
 }
 
-/// What all drivers do with an image's state.
+/// The steps on an image's state that all drivers share.
 impl State {
     /// Lets one part of an operation take effect on what is durable.
     pub(crate) fn play(

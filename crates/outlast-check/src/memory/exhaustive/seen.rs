@@ -1,8 +1,8 @@
-//! What need not be verified again.
+//! Images and crash points that need not be verified again.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Fingerprints of what was verified: recoveries whose own crashes were enumerated, and crash points
+/// Fingerprints of verified states: recoveries whose own crashes were enumerated, and crash points
 /// of which every image was in order.
 ///
 /// A crash point is what is durable there, what is open, and what a judge is told; a judge answers

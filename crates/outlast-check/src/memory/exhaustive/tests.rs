@@ -126,7 +126,7 @@ fn brute_by_acks(base: &[u8], log: &OpLog, model: Model) -> BTreeMap<usize, Imag
     by_acks
 }
 
-/// What the checker enumerates at one level, by acknowledgements, seen through `project`.
+/// The images that the checker enumerates at one level, by acknowledgements, seen through `project`.
 fn checked_by_acks<P: Ord>(
     settings: &Exhaustive,
     base: &[u8],

@@ -1,4 +1,4 @@
-//! What a run tells the outside, by position.
+//! The marks that a run shows to the outside, by position.
 
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
@@ -19,12 +19,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What earlier runs told.
+    /// The marks of earlier runs.
     pub fn of(acked: &[TxId], begun: &[LaneId]) -> Self {
         Self { acked: acked.to_vec(), begun: begun.to_vec(), ..Self::default() }
     }
 
-    /// This, and then what `log` tells.
+    /// These marks, and then those of `log`.
     pub fn with(&self, log: &OpLog) -> Self {
         let mut told =
             Self { acked: self.acked.clone(), begun: self.begun.clone(), ..Self::default() };
@@ -44,7 +44,7 @@ impl Told {
         told
     }
 
-    /// What a judge is told of a crash at this point.
+    /// The crash at this point, as a judge is told of it.
     pub fn crash(&self, level: u32, point: &CrashPoint) -> Crash<'_> {
         Crash {
             level,
@@ -54,7 +54,7 @@ impl Told {
         }
     }
 
-    /// A fingerprint of what a judge is told.
+    /// A fingerprint of all that a judge is told.
     pub fn print(&self, crash: &Crash<'_>) -> u128 {
         let acked = crash.acked.iter().fold(0u128, |sum, tx| sum.wrapping_add(print(1, !tx.0)));
         acked.wrapping_add(print(2, crash.begun.len() as u64))

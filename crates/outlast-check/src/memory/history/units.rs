@@ -1,4 +1,4 @@
-//! What is open at a crash point: units, each with the contents that it may have.
+//! Open units of a crash point, each with the contents that it may have.
 //!
 //! A *unit* is a set of words whose contents depend on each other and on nothing else, so that
 //! the allowed images are the product of the units' contents (rule 4). Ordinary stores to a cell

@@ -1,4 +1,4 @@
-//! What of an image is still open, and the order in which recovery decides it.
+//! The undecided contents of an image, and the order in which recovery decides them.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Decision {
     pub row: u32,
 }
 
-/// A choice that recovery came by, and what was chosen.
+/// A choice that recovery came by, and its result.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub choice: Choice,
@@ -36,7 +36,7 @@ pub(super) enum Choice {
     /// The content of a unit that a class ties to others: rows, each with the number of the
     /// class's contents that have it.
     Member { unit: u32, rows: Rc<[(u32, Count)]> },
-    /// What a check says.
+    /// The verdict of a check.
     Verdict(Rc<Split>),
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Mode {
     Search,
     /// By chance, often an extreme one.
     Sample(u64),
-    /// As said, by the unit's first word; what is not named gets what is durable for certain.
+    /// Rows by a unit's first word; unnamed units get their durable contents.
     Fixed(FxHashMap<u64, u32>),
     /// Everything persisted, but for the units with these first words.
     AllBut(Vec<u64>),
@@ -87,13 +87,13 @@ pub(crate) struct Open {
     /// For each line of the medium, which of `slots` it has, plus one; 0 for most.
     line_slots: Vec<u32>,
     slots: Vec<Slot>,
-    /// Sum over all undecided units of what sets "any row" apart from row 0.
+    /// Sum over all undecided units of the difference between "any row" and row 0.
     any_over_floor: u128,
     pub(super) mode: Mode,
     pub(super) trail: Vec<Step>,
     /// How much of the trail this recovery has come by.
     pub(super) at: usize,
-    /// What this recovery decided, in order.
+    /// The decisions of this recovery, in order.
     decided: Vec<Decision>,
     /// The classes in force, those of earlier crashes first.
     pub(super) active: Vec<Active>,
@@ -193,7 +193,7 @@ impl Open {
         self.whole
     }
 
-    /// What this recovery decided, in order.
+    /// The decisions of this recovery, in order.
     pub fn decisions(&self) -> &[Decision] {
         &self.decided
     }
@@ -330,7 +330,7 @@ impl Open {
         self.starts.pop();
     }
 
-    /// Makes what this recovery decided part of the image, for crashes that follow it.
+    /// Makes the decisions of this recovery part of the image, for crashes that follow it.
     pub fn settle(&mut self, memory: &mut Memory) -> Frame {
         let decided = std::mem::take(&mut self.decided);
         let whole = self.whole;
@@ -416,7 +416,7 @@ impl Open {
         self.strayed = false;
     }
 
-    /// Puts what was decided back to what is durable for certain.
+    /// Puts decided units back to their durable contents.
     pub fn undecide(&mut self, memory: &mut Memory) {
         for i in 0..self.decided.len() {
             let Decision { unit, row } = self.decided[i];

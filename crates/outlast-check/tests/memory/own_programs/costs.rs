@@ -1,4 +1,4 @@
-//! What loses nothing and costs time: flushes, fences and lines that no crash needs.
+//! Operations that lose nothing and cost time: flushes, fences and lines that no crash needs.
 
 use outlast_check::memory::{
     Check, Class, Crash, Finding, ImageMedium, Report, Schedules, Violation,

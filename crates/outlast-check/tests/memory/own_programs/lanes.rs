@@ -89,7 +89,7 @@ fn several_lanes_are_interrupted_once_where_no_schedules_are_given() {
     assert!(report.has_failures(), "{} schedules", report.schedules);
 }
 
-/// What a lane leaves in shared memory is not there when the next schedule begins.
+/// Shared memory is new when the next schedule begins.
 #[test]
 fn state_that_lanes_share_is_made_afresh_for_each_schedule() {
     let report = Check::new(128).lanes(2).schedules(preemptions(2)).run_with(

@@ -56,7 +56,7 @@ const LARGE_BYTES: usize = 64 << 10;
 /// Lines of data in a page.
 const PAGE_LINES: usize = 49;
 
-/// What is done to an object.
+/// An action on an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Its lines are flushed.
@@ -106,22 +106,22 @@ impl Grouping {
     }
 }
 
-/// What stands for the scheme in records.
+/// The name in place of a scheme in records.
 pub fn pattern(action: Action, grouping: Grouping) -> String {
     format!("{}, {}", action.name(), grouping.name())
 }
 
-/// What stands for the workload in records.
+/// The name in place of a workload in records.
 pub fn objects_of(bytes: u64) -> String {
     format!("objects of {bytes} B")
 }
 
-/// What stands for the workload where lines of one page are counted.
+/// The name in place of a workload where lines of one page are counted.
 pub const ONE_MATRIX: &str = "one full matrix";
 /// The same with seven objects of a line each.
 pub const SEVEN_OBJECTS: &str = "7 objects of one line";
 
-/// What [`measure`] tells while it goes on.
+/// The stage of [`measure`] in progress events.
 pub(super) const STAGE: &str = "checksums beside flushes";
 
 /// All sizes, on the bare mapping and with writes slowed down.

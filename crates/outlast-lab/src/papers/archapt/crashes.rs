@@ -23,7 +23,7 @@ const INCONSISTENT: &str = "inconsistent_objects";
 
 const NOT_RUN: &str = "Table IV's crash tests did not run";
 
-/// What became of a claim about crashes; `id` is without the paper's name.
+/// The judgement of a claim about crashes; `id` is without the paper's name.
 pub(super) fn judge(id: &str, records: &[Record]) -> Judgement {
     let Some(cell) = id.strip_prefix("table4.") else { return over_all(id, records) };
     let mut parts = cell.split('.');

@@ -1,4 +1,4 @@
-//! What was measured, as the verdicts look it up.
+//! Measured values, as the verdicts look them up.
 
 use super::{CACHE_BYTES, Task, reuse};
 use crate::record::{Kind, Metric, Record};
@@ -9,7 +9,7 @@ pub(super) struct Evidence<'r> {
     records: &'r [Record],
     /// By which competition claims are judged.
     pub threads: u32,
-    /// What was added to each line written in the slower one.
+    /// Nanoseconds added to each line written in the slower one.
     pub write_latency_ns: u64,
     /// By what the emulated cache is smaller than the paper's.
     pub cache_divisor: f64,

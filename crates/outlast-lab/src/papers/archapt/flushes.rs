@@ -27,7 +27,7 @@ pub(super) fn schemes_counted() -> impl Iterator<Item = &'static str> {
     SCHEMES.into_iter().chain(LITERAL)
 }
 
-/// What undo logging is called on data as a general allocator lays it out.
+/// The name of undo logging on data as a general allocator lays it out.
 pub(super) const UNALIGNED: &str = "undo+unaligned";
 
 /// As which class a value stands that is against [`UNALIGNED`].
@@ -91,7 +91,7 @@ pub(super) const COUNTS: [Count; 6] = [
     },
 ];
 
-/// What is emulated for one workload.
+/// The emulated counts of one workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Variant {
     scheme: Scheme,
@@ -160,13 +160,13 @@ fn emulation(name: &str, variant: Variant, task: &Task) -> Emulation {
     }
 }
 
-/// What [`measure`] tells while it goes on.
+/// The stage of [`measure`] in progress events.
 pub(super) const STAGE: &str = "flushes on an emulated cache";
 
 /// Flushes per transaction and dirtiness under each scheme, and the reductions.
 ///
 /// # Errors
-/// What could not be run.
+/// A workload that cannot be run.
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, EmulationError> {
     let stage = STAGE;
     let variants = Variant::all(task, listen);
@@ -197,8 +197,8 @@ struct Baselines {
 }
 
 impl Baselines {
-    /// What a scheme saves of the unaligned baseline's flushes, in percent: by the layout, and by
-    /// what it does not flush on the same layout. `None` where there is nothing to save.
+    /// The unaligned baseline's flushes that a scheme saves, in percent: by the layout, and by
+    /// skipped flushes on the same layout. `None` where there is nothing to save.
     fn split(&self, count: &Count, counts: &FlushCounts) -> Option<(f64, f64)> {
         let [before, aligned, after] =
             [&self.unaligned, &self.aligned, counts].map(|counts| (count.of)(counts) as f64);

@@ -55,7 +55,7 @@ pub enum FrontEndError {
     Sqlite(#[from] sqlite::BenchError),
 }
 
-/// What [`measure`] tells while it goes on.
+/// The stage of [`measure`] in progress events.
 pub(super) const STAGE: &str = "front ends";
 
 /// Measures both; SQLite is left out, with a note, where the system has none.

@@ -23,7 +23,7 @@ pub(super) type Pair = (&'static str, &'static str);
 /// Which schemes stand for "with Archapt", each with what it is built on.
 pub(super) const PAIRS: [Pair; 2] = [("undo-archapt", "undo"), ("redo-archapt", "redo")];
 
-/// What the paper compares with.
+/// The schemes that the paper compares with.
 const OTHERS: [&str; 5] = ["undo", "redo", "aof", "rollback", "atlas"];
 
 /// One record for each claim about the requested parts.
@@ -346,7 +346,7 @@ fn flush_ratios(evidence: &Evidence<'_>, workloads: &[&'static str], other: &str
     workloads.iter().filter_map(ratio).collect()
 }
 
-/// What keeps a sound variant from the paper's figure.
+/// The costs that keep a sound variant from the paper's figure.
 const SOUND_COSTS: &str = "each line is flushed before its log is dropped, contents of new blocks \
                            above 2,048 bytes before their record; undo here batches, also on the \
                            unaligned layout, which the paper's did not";

@@ -20,7 +20,7 @@ use crate::simulated::RuntimeRun;
 /// Those of the papers on hardware schemes, and phase-change memory as gem5 has it.
 pub const MEMORIES: [&str; 4] = ["hwl-pcm", "ehou-pm", "picl-nvm", "pcm-150-500"];
 
-/// What is compared with undo logging; without any the bound of them all.
+/// The schemes compared with undo logging; `none` is the bound of them all.
 const SCHEMES: [&str; 6] = ["undo", "none", "redo", "undo-archapt", "redo-archapt", "swift"];
 
 /// A lane's log: what a pool has if it is not told otherwise.
@@ -29,14 +29,14 @@ const LANE_BYTES: u64 = 256 << 10;
 /// Each needs memory for its pool, and for what it recorded.
 const AT_ONCE_MAX: usize = 4;
 
-/// What [`measure`] tells while it goes on.
+/// The stage of [`measure`] in progress events.
 pub(super) const STAGE: &str = "memories that are slow to write, on the timed machine";
 
 /// Throughput and latency of each workload under each scheme with each memory, and what is gained
 /// over undo logging.
 ///
 /// # Errors
-/// What could not be run.
+/// A workload that cannot be run.
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, ReproduceError> {
     let schemes = available(&SCHEMES, listen);
     let all: Vec<_> = WORKLOADS

@@ -65,7 +65,7 @@ static CARD: Card = Card {
     views: views::ALL,
 };
 
-/// What the paper claims.
+/// The paper's claims.
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Archapt {
@@ -146,7 +146,7 @@ impl Run for Task {
     }
 }
 
-/// What claims of the paper are filed under.
+/// The name under which the paper's claims are filed.
 pub const ARCHAPT: &str = "archapt";
 
 /// The workloads that the paper runs on Redis. TPC-C runs on both; it is measured once.
@@ -285,7 +285,7 @@ pub enum NotCounted {
     Scheme(String),
 }
 
-/// What to measure, and how much of it.
+/// The parts to measure, and their sizes.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Which parts.
@@ -344,7 +344,7 @@ impl Task {
         }
     }
 
-    /// What a report shows of the paper: everything in the full scale; in the quick one what is
+    /// The parts of a report: everything in the full scale; in the quick one the parts
     /// counted in seconds, flushes of the schemes that the project's goals are about.
     pub fn for_report(size: Size, directory: &Path, seed: u64) -> Self {
         let directory = directory.to_owned();
@@ -465,7 +465,7 @@ const CACHE_BYTES: u64 = 19_712 << 10;
 const CACHE_WAYS: u32 = 11;
 
 impl Amount {
-    /// What a quick report can afford: a few seconds of counting, on data, cache and log of a
+    /// Sizes for a quick report: a few seconds of counting, on data, cache and log of a
     /// sixteenth of the quick size.
     pub fn at_a_glance() -> Self {
         let quick = Self::of(Size::Quick);
@@ -480,7 +480,7 @@ impl Amount {
         }
     }
 
-    /// What all parts together can afford at the quick scale, to end within six minutes: twice the
+    /// Sizes for all parts together at the quick scale, to end within six minutes: twice the
     /// transactions of [`at_a_glance`](Self::at_a_glance), and fewer of those that are timed. A part that
     /// is asked for by name has more.
     pub fn of_all_parts() -> Self {
@@ -496,7 +496,7 @@ impl Amount {
         }
     }
 
-    /// What belongs to a size.
+    /// The amounts of a size.
     pub fn of(size: Size) -> Self {
         let full = Self {
             keys: None,

@@ -16,7 +16,7 @@ const GAIN_BEST_MIN: f64 = 42.0;
 /// On DRAM: how much less than without Archapt is allowed on any workload, in percent.
 const LOSS_MAX: f64 = 3.0;
 
-/// What is said where a goal on DRAM is missed.
+/// The reason where a goal on DRAM is missed.
 const NOTHING_AGES: &str = "where the log turns before the cache nothing ages: data is flushed as \
                             often, later and from a farther cache; a seal is more log than undo writes";
 
@@ -73,7 +73,7 @@ const SOUND: [Fewer; 2] = [
 
 const SOUND_SCHEMES: [&str; 2] = ["redo-archapt", "undo-archapt"];
 
-/// What is said where one of these is missed.
+/// The reason where one of these is missed.
 const WHAT_IS_FLUSHED: &str = "flushed dirty: contents of new blocks, in the log or before their \
                                record, and lines still cached when they are flushed";
 
@@ -148,7 +148,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// What the estimate expects of the variant as the paper has it, within five points.
+/// The estimate for the variant as the paper has it, within five points.
 struct Estimate {
     claim: &'static str,
     metric: Metric,
@@ -226,7 +226,7 @@ fn papers_reduction(evidence: &Evidence<'_>) -> Vec<Record> {
     records
 }
 
-/// What the paper says it saves.
+/// The saving that the paper claims.
 const PAPERS_PERCENT: f64 = 66.0;
 
 const NINE: &str = "nine workloads";

@@ -26,13 +26,13 @@ use crate::record::{Kind, Metric, Record};
 pub const CLASSES: [(&str, u32, u32); 5] =
     [("1", 1, 1), ("2", 2, 2), ("3-4", 3, 4), ("5-9", 5, 9), ("10 or more", 10, u32::MAX)];
 
-/// What [`measure`] tells while it goes on.
+/// The stage of [`measure`] in progress events.
 pub(super) const STAGE: &str = "uses of blocks";
 
 /// The distribution of uses on every workload.
 ///
 /// # Errors
-/// What could not be run.
+/// A workload that cannot be run.
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, EmulationError> {
     let counts = WORKLOADS.map(|name| {
         let workload = workload(name);

@@ -1,4 +1,4 @@
-//! What a reproduction is expected to take, stage by stage.
+//! Expected durations of a reproduction, stage by stage.
 
 use super::{Part, Task, checksums, flushes, front_ends, memories, reuse, table4, timing};
 use crate::native::Size;

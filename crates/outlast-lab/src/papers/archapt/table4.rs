@@ -44,7 +44,7 @@ use crate::table::TextTable;
 /// The class of a row that the paper does not have.
 const UNPUBLISHED: &str = "unpublished";
 
-/// What the claims about the whole table have for a workload.
+/// The workload of claims about the whole table.
 pub const TABLE: &str = "Table IV";
 
 /// Every metric of a cell, and what columns call it.
@@ -91,7 +91,7 @@ const ROWS: [Row; 10] = [
     Row { published: None, ..row("linkbench", 0, 20_000, 20_000) },
 ];
 
-/// What is run.
+/// The crash tests to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Full: the paper's last level. Quick: caches, data, log and length a sixteenth.
@@ -110,7 +110,7 @@ pub struct Plan {
     pub threads: usize,
 }
 
-/// What came out.
+/// The results of the crash tests.
 #[derive(Clone, Debug, Default)]
 pub struct Crashed {
     /// The cells, and one claim for each scheme.
@@ -141,7 +141,7 @@ impl Plan {
     /// Runs it, row after row.
     ///
     /// # Errors
-    /// What cannot be run; a loss is a failure of the outcome.
+    /// A test that cannot be run; a loss is a failure of the outcome.
     pub fn run(&self, listen: &mut Listener<'_>) -> Result<Crashed, CampaignError> {
         let jobs: Vec<(&Row, Campaign)> = (ROWS.iter())
             .filter(|row| self.wants(row))
@@ -217,7 +217,7 @@ impl Row {
         self.published.map_or(UNPUBLISHED, |row| PUBLISHED[row].key)
     }
 
-    /// What the paper prints for a metric.
+    /// The printed value of a metric.
     fn published(&self, metric: Metric, policy: Policy) -> Option<u32> {
         let column = match policy {
             Policy::Lru => 0,
@@ -345,7 +345,7 @@ impl Line<'_> {
         self.cell[0].config.as_deref().unwrap_or_default()
     }
 
-    /// What was counted.
+    /// The count of a metric.
     pub fn value(&self, metric: Metric) -> Option<u64> {
         let record = self.cell.iter().find(|record| record.is(metric));
         record.and_then(|record| record.value).map(|value| value as u64)

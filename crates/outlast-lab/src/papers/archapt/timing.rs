@@ -15,14 +15,14 @@ use crate::native::{self, Contender, NativeError, Own, Setup, Usage};
 use crate::progress::{Listener, Progress, as_part};
 use crate::record::{Kind, Metric, Record};
 
-/// What a transaction takes beyond that of `none` has to be more than this share of it, or its
+/// The time of a transaction beyond that of `none` has to be more than this share of it, or its
 /// parts are noise.
 const COST_SHARE_MIN: f64 = 0.03;
 
-/// What `redo-archapt` is called where no data has to be flushed.
+/// The name of `redo-archapt` where no data has to be flushed.
 pub(super) const UNSWEPT: &str = "redo-archapt-unswept";
 
-/// What [`measure`] and [`flush_kinds`] tell while they go on.
+/// The stage of [`measure`] and [`flush_kinds`] in progress events.
 pub(super) const STAGE: &str = "competitions on this machine";
 pub(super) const FLUSH_KINDS: &str = "clwb beside clflushopt";
 
@@ -126,7 +126,7 @@ fn contenders(schemes: &[Scheme], usage: Usage, again: bool) -> Vec<Contender> {
     own.chain(used.filter(|_| again)).map(Contender::Own).collect()
 }
 
-/// What follows from the measured values of one competition.
+/// Records that follow from the measured values of one competition.
 pub(super) fn derived(records: &[Record]) -> Vec<Record> {
     let mut derived = Vec::new();
     for own in records.iter().filter(|r| r.kind == Kind::Native) {

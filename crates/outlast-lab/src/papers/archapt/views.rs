@@ -1,4 +1,4 @@
-//! What is shown of the figures: which records, arranged how. The page and the terminal show the
+//! Views of the figures: selections of records and their arrangement. The page and the terminal show the
 //! same.
 
 use super::table4;

@@ -1,4 +1,4 @@
-//! What decides the paper's figures and is not given by it: each reading on its own, on all works.
+//! Readings of parameters that the paper does not give: each on its own, on all works.
 
 use std::error::Error;
 
@@ -15,9 +15,9 @@ use outlast_workloads::machine::{Plan, Recorded};
 /// Another reading of what the paper leaves open.
 struct Assumption {
     name: &'static str,
-    /// What it changes of the machine.
+    /// Its options of the machine.
     machine: &'static [(&'static str, &'static str)],
-    /// What it changes of the schemes.
+    /// Its options of the schemes.
     options: &'static [(&'static str, Amount)],
     /// Items of an array that a transaction overwrites; 0 for as many as usual.
     items: u64,
@@ -114,7 +114,7 @@ const ASSUMPTIONS: [Assumption; 10] = [
 /// The schemes that claims compare.
 const COMPARED: [&str; 3] = ["redu", "ssp", "ehou"];
 
-/// What was measured under each assumption, by its name; and records of all, those as taken too.
+/// Findings under each assumption, by its name; and records of all, those as taken too.
 type Assumed = (Vec<(&'static str, Findings)>, Vec<Record>);
 
 /// Measures the works under each assumption; `taken` is what was measured without any.

@@ -55,7 +55,7 @@ static CARD: Card = Card {
     views: views::ALL,
 };
 
-/// What the paper claims.
+/// The paper's claims.
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Ehou {
@@ -99,7 +99,7 @@ impl Run for Task {
     }
 }
 
-/// What [`run`] tells while it goes on.
+/// The stages of [`run`] in progress events.
 const WORKS_STAGE: &str = "works under schemes";
 const ASSUMPTIONS_STAGE: &str = "assumptions";
 const SWEEPS_STAGE: &str = "sweeps";
@@ -136,7 +136,7 @@ pub enum Part {
     Fig6,
     /// Throughput.
     Fig7,
-    /// What the paper leaves open.
+    /// Parameters that the paper leaves open.
     Assumptions,
     /// Sizes of the AIT cache.
     Ait,
@@ -190,7 +190,7 @@ impl Part {
     }
 }
 
-/// What to measure, and how much of it.
+/// The parts to measure, and their sizes.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Which parts.
@@ -213,7 +213,7 @@ impl Task {
         Self { parts: parts.to_vec(), divisor, transactions, seed }
     }
 
-    /// What a report shows: the paper's own figures.
+    /// The parts of a report: the paper's own figures.
     pub fn for_report(size: Size, seed: u64) -> Self {
         match size {
             Size::Full => Self::new(&Part::ALL, size, seed),
@@ -327,7 +327,7 @@ impl Row {
     }
 }
 
-/// What was measured, beside its records.
+/// Measurements, beside their records.
 #[derive(Clone, Debug, Default)]
 struct Findings {
     rows: Vec<Row>,

@@ -1,4 +1,4 @@
-//! What the paper does not vary: sizes, latencies and granularity; and how memory wears.
+//! Sweeps beyond the paper's: sizes, latencies and granularity; and how memory wears.
 
 use std::error::Error;
 
@@ -27,7 +27,7 @@ const SIZED_SETS: u64 = 128;
 /// One run of a sweep.
 struct Job {
     metric: &'static str,
-    /// What is varied, as records have it.
+    /// The varied value, as records have it.
     value: f64,
     scheme: MachineScheme,
     machine: MachineConfig,
@@ -126,7 +126,7 @@ pub(super) fn run(
     Ok(records)
 }
 
-/// What a read takes on the paper's memory, and a write as long before its cells are written.
+/// Nanoseconds of a read on the paper's memory, and of a write before its cells are written.
 const READ_NS: u64 = 48;
 
 /// Transactions per second of a run; nothing where the scheme cannot take it.

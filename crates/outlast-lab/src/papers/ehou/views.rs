@@ -1,4 +1,4 @@
-//! What is shown of the figures, and what is derived for that.
+//! Views of the figures, and the records derived for them.
 
 use super::{CARD, Findings};
 use crate::papers::view::{Columns, Drawing, View, view};
@@ -44,7 +44,7 @@ pub const WEAR_METRICS: [Metric; 2] = [
     Metric { name: "lines_gini", unit: "ratio" },
 ];
 
-/// What claims are about, under each assumption.
+/// The metrics of claims, under each assumption.
 pub const BY_ASSUMPTION: [Metric; 3] = [
     Metric { name: "gain_over_redu", unit: "%" },
     Metric { name: "gain_over_ssp", unit: "%" },
@@ -97,7 +97,7 @@ pub(super) const ALL: &[View] = &[
 /// Lines that residual energy has to write, at most.
 pub const MOST_DRAINED: Metric = Metric { name: "most_drain_lines", unit: "lines" };
 
-/// What figures show, as records.
+/// The figures as records.
 pub(super) fn relative(findings: &Findings) -> Vec<Record> {
     let mut records = Vec::new();
     for row in &findings.rows {

@@ -13,7 +13,7 @@ use outlast_sim::timed::Lost;
 
 /// How far from a described value counts as the same.
 const NEAR: Rule = Rule::Near(0.2);
-/// What a run needs to differ by to count as faster.
+/// The share by which a run has to differ to count as faster.
 const NOISE: f64 = 0.01;
 
 const SOFTWARE: [&str; 2] = ["redo-clwb", "undo-clwb"];
@@ -252,7 +252,7 @@ pub(super) const ROWS: &[Claimed<Figure>] = &[
     }),
 ];
 
-/// What a claim lacks whose figure this run does not have.
+/// The reason why this run has no figure for a claim.
 fn missing(claim: &Claim, findings: &Findings) -> String {
     let counts_no_energy =
         || !findings.rows.is_empty() && findings.rows.iter().all(|row| row.energy.is_none());
@@ -272,7 +272,7 @@ fn missing(claim: &Claim, findings: &Findings) -> String {
     }
 }
 
-/// The mean gain of `fwb` over the better software logging by so many threads.
+/// The mean gain of `fwb` over the better software logging, by threads.
 fn mean_gain(findings: &Findings, threads: u16) -> Option<Found> {
     let groups = groups(findings, |row| is_micro(row) && row.threads == threads);
     let found = geometric(&over(&groups, |group| gain(group, "fwb", SOFTWARE)))?;
@@ -323,7 +323,7 @@ fn points(findings: &Findings, what: &str) -> Vec<(f64, f64)> {
     mine.map(|point| (point.value, point.throughput)).collect()
 }
 
-/// Throughput with a log buffer of so many entries.
+/// Throughput with a log buffer of this many entries.
 fn buffer_at(findings: &Findings, entries: f64) -> Option<f64> {
     let buffer = points(findings, views::BUFFER);
     buffer.iter().find(|(n, _)| *n == entries).map(|(_, speed)| *speed)

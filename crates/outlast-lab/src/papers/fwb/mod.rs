@@ -54,7 +54,7 @@ static CARD: Card = Card {
     views: views::ALL,
 };
 
-/// What the paper claims.
+/// The paper's claims.
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Fwb {
@@ -93,7 +93,7 @@ impl Run for Task {
     }
 }
 
-/// What [`run`] tells while it goes on.
+/// The stages of [`run`] in progress events.
 const PROGRAMS_STAGE: &str = "programs under schemes";
 const SENSITIVITIES_STAGE: &str = "sensitivities";
 /// Transactions that two processors simulate in a second, about: a report's 450,000 took 10 s.
@@ -101,7 +101,7 @@ const TRANSACTIONS_S: f64 = 45_000.0;
 /// Points of the sensitivities.
 const POINTS: u64 = 27;
 
-/// What claims of the paper are filed under.
+/// The name under which the paper's claims are filed.
 pub const HWL: &str = "hwl";
 
 /// The paper's micro-benchmarks (Table III), integers then strings.
@@ -117,7 +117,7 @@ const MICRO: [&str; 10] = [
     "btree-string",
     "ssca2-string",
 ];
-/// What stands for the WHISPER set.
+/// The programs in place of the WHISPER set.
 const WHISPER: [&str; 6] = ["ctree", "hashmap", "echo", "vacation", "ycsb-a", "tpcc"];
 
 /// The schemes that the figures compare: the paper's, and what they are read against.
@@ -219,7 +219,7 @@ impl Part {
     }
 }
 
-/// What to measure, and how much of it.
+/// The parts to measure, and their sizes.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Which parts.
@@ -247,7 +247,7 @@ impl Task {
         Self { parts: parts.to_vec(), divisor, transactions, threads, seed }
     }
 
-    /// What a report shows: throughput with one thread and with eight, and table I.
+    /// The parts of a report: throughput with one thread and with eight, and table I.
     pub fn for_report(size: Size, seed: u64) -> Self {
         match size {
             Size::Full => Self::new(&Part::ALL, size, seed),
@@ -338,7 +338,7 @@ struct Row {
 /// percent, which is more than what some of these change.
 #[derive(Clone, Debug)]
 struct Point {
-    /// What is varied.
+    /// The parameter that is varied.
     what: &'static str,
     value: f64,
     /// Geometric mean, in transactions per second.
@@ -356,7 +356,7 @@ fn log_rate(measured: &Measured) -> f64 {
 /// Seeds of a point.
 const SEEDS: u64 = 4;
 
-/// What was measured, beside its records.
+/// Measurements, beside their records.
 #[derive(Clone, Debug, Default)]
 struct Findings {
     rows: Vec<Row>,

@@ -1,4 +1,4 @@
-//! What is shown of the figures, and what is derived for that.
+//! Views of the figures, and the records derived for them.
 
 use super::{Findings, HWL, LOG_BUFFER, Row};
 use crate::papers::view::{Columns, Drawing, View, view};
@@ -34,7 +34,7 @@ pub const ENERGY: Metric = Metric { name: "memory_energy_non_pers", unit: "x" };
 
 /// Lines written to the log a transaction, by what a record holds.
 pub const LOG_LINES: Metric = Metric { name: "log_lines_tx", unit: "lines/tx" };
-/// What the mechanism takes in the processor and the controller: Table I.
+/// Bytes of the mechanism in the processor and the controller: Table I.
 pub const HARDWARE: Metric = Metric { name: "table1_bytes", unit: "B" };
 
 /// Whether a record is of the WHISPER-like set.
@@ -109,7 +109,7 @@ pub(super) fn unsafe_base<'f>(group: &[&'f Row]) -> Option<&'f Row> {
     better(group, ["unsafe-undo", "unsafe-redo"])
 }
 
-/// What figures show, as records.
+/// The figures as records.
 pub(super) fn relative(findings: &Findings) -> Vec<Record> {
     let mut records = Vec::new();
     for row in &findings.rows {

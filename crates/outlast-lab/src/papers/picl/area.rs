@@ -28,7 +28,7 @@ pub(super) fn map() -> Result<Area, String> {
     Area::measure(Config::prototype(GRANULE, true)).map_err(|error| error.to_string())
 }
 
-/// What each module takes without PiCL and with it.
+/// The area of each module without PiCL and with it.
 pub(super) fn records(area: &Area) -> Vec<Record> {
     let of = |modules: &outlast_rtl::synthesis::Modules, scheme| -> Vec<Record> {
         let record = |(name, used): (&String, &Used)| {

@@ -1,4 +1,4 @@
-//! What decides the paper's figures and is not given by it: each reading on its own, on some programs.
+//! Readings of parameters that the paper does not give: each on its own, on some programs.
 
 use std::error::Error;
 
@@ -16,9 +16,9 @@ use crate::record::{Kind, Record};
 /// Another reading of what the paper leaves open.
 struct Assumption {
     name: &'static str,
-    /// What it changes of the machine.
+    /// Its options of the machine.
     machine: &'static [(&'static str, &'static str)],
-    /// What it changes of the schemes.
+    /// Its options of the schemes.
     options: &'static [(&'static str, u64)],
 }
 
@@ -78,10 +78,10 @@ fn programs(task: &Task) -> &'static [&'static str] {
     }
 }
 
-/// What was measured under each assumption, by its name; and records of all, those as taken too.
+/// Findings under each assumption, by its name; and records of all, those as taken too.
 type Assumed = (Vec<(&'static str, Findings)>, Vec<Record>);
 
-/// What [`run`] tells while it goes on.
+/// The stage of [`run`] in progress events.
 pub(super) const STAGE: &str = "assumptions";
 
 /// Measures some programs under each assumption; `taken` is what was measured without any.

@@ -1,4 +1,4 @@
-//! What the paper does not measure: lengths of epochs against recovery and lost work, how well undo
+//! Measurements beyond the paper's: lengths of epochs against recovery and lost work, how well undo
 //! entries compress, and how memory wears.
 
 use std::error::Error;
@@ -73,7 +73,7 @@ fn programs(works: &Works) -> Vec<&Chosen> {
     }
 }
 
-/// What [`run`] tells while it goes on.
+/// The stages of [`run`] in progress events.
 const LENGTHS: &str = "lengths of epochs";
 const RECOVERIES: &str = "recoveries";
 const COMPRESSION: &str = "compression";
@@ -108,10 +108,10 @@ fn until_crashes(task: &Task, epoch: u64) -> u64 {
     7 * epoch / task.divisor
 }
 
-/// What a run with a journal left.
+/// The results of a run with a journal.
 struct Kept {
     prepared: Box<dyn Prepared>,
-    /// What memory held before, up to the end of the work's own lines.
+    /// The initial contents of memory, up to the end of the work's own lines.
     base: Vec<u8>,
     running: Box<dyn Machine>,
     machine: MachineConfig,

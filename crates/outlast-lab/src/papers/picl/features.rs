@@ -27,7 +27,7 @@ pub(super) const ROWS: [(&str, &str); 8] = [
     ("mem_ctrl_complexity", "Mem. ctrl. complexity"),
 ];
 
-/// What a cell says.
+/// The value of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cell {
     NotApplicable,
@@ -73,7 +73,7 @@ pub(super) struct Features {
     cells: Vec<(&'static str, &'static str, Cell, String)>,
 }
 
-/// What a scheme's runs showed.
+/// Observations of a scheme's runs.
 struct Seen {
     /// Cycles for which cores stood at an epoch's end, with few lines dirty and with many.
     stands: (f64, f64),

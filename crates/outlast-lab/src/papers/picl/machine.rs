@@ -19,7 +19,7 @@ const CACHES: [(&str, u64, u64); 3] =
 const WRITE_NS: f64 = 368.0;
 /// Those of them that the cells take.
 const CELLS_NS: f64 = 240.0;
-/// What figures 15 to 17 vary, the published value apart: megabytes of the last level for each core,
+/// The values that figures 15 to 17 vary, the published one apart: megabytes of the last level for each core,
 /// nanoseconds of a row's write, gigabytes per second of the link.
 pub(super) const LLCS: [f64; 3] = [1.0, 4.0, 8.0];
 pub(super) const WRITES: [f64; 3] = [128.0, 680.0, 1024.0];
@@ -127,7 +127,7 @@ pub(super) fn value(name: &str) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// What Table IV gives.
+/// The options that Table IV gives.
 pub(super) const TABLE4: [&str; 16] = [
     "core.clock",
     "core.cpi",

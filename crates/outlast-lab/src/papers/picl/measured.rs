@@ -10,7 +10,7 @@ use outlast_sim::timed::{Ended, Lost, Machine, MachineConfig, RunStats, Setup};
 use super::works::{Origin, Ready};
 use super::{EPOCH, IDEAL, LONG_EPOCH, PICL, Task};
 
-/// What is varied, and to which value.
+/// The parameter that is varied, and its value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Set {
     /// As published.
@@ -29,7 +29,7 @@ pub(super) enum Set {
     Epoch(u64),
 }
 
-/// What a run counted.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) cycles: u64,
@@ -192,7 +192,7 @@ impl Row {
     }
 }
 
-/// What a run needs besides the work.
+/// Inputs of a run besides the work.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen<'a> {
     pub(super) scheme: &'static str,

@@ -61,7 +61,7 @@ static CARD: Card = Card {
     views: views::ALL,
 };
 
-/// What the paper claims.
+/// The paper's claims.
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Picl {
@@ -146,7 +146,7 @@ pub enum Part {
     Table4,
     /// The mixes.
     Table5,
-    /// What the paper leaves open.
+    /// Parameters that the paper leaves open.
     Assumptions,
     /// Lengths of epochs.
     Epochs,
@@ -216,7 +216,7 @@ impl Part {
     }
 }
 
-/// What to measure, and how much of it.
+/// The parts to measure, and their sizes.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Which parts.
@@ -265,7 +265,7 @@ impl Task {
         }
     }
 
-    /// What a report shows: features, machine and mixes, and at full scale all.
+    /// The parts of a report: features, machine and mixes, and at full scale all.
     pub fn for_report(size: Size, seed: u64) -> Self {
         match size {
             Size::Full => Self::new(&Part::ALL, size, seed),
@@ -287,7 +287,7 @@ impl Task {
     }
 }
 
-/// What was measured, beside its records.
+/// Measurements, beside their records.
 #[derive(Clone, Debug)]
 struct Findings {
     rows: Vec<Row>,
@@ -295,7 +295,7 @@ struct Findings {
     divisor: u64,
     /// Epochs that count of a single program.
     epochs: u64,
-    /// What the hardware takes, or why that is not known.
+    /// The area of the hardware, or why it is not known.
     area: Result<Area, String>,
     /// The longest epochs, as milliseconds of the paper's scale, and what they cost, per cent.
     by_epoch: Vec<(f64, f64)>,
@@ -317,7 +317,7 @@ impl Default for Findings {
 }
 
 impl Findings {
-    /// What the log of the epochs that counted is multiplied by for that of eight.
+    /// The factor from the log of the epochs that counted to that of eight.
     fn of_eight_epochs(&self) -> f64 {
         EPOCHS_OF_LOG as f64 / self.epochs as f64
     }

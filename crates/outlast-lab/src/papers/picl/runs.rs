@@ -115,7 +115,7 @@ impl Task {
     }
 }
 
-/// What [`run`] tells while it goes on.
+/// The stage of [`run`] in progress events.
 pub(super) const STAGE: &str = "figures, M instructions";
 
 /// Runs what a task wants.

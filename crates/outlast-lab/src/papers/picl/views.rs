@@ -1,4 +1,4 @@
-//! What is shown of the figures, and what is derived for that.
+//! Views of the figures, and the records derived for them.
 
 use super::measured::{Row, Set};
 use super::works::Origin;
@@ -161,7 +161,7 @@ pub(super) fn point(lines: Lines, work: &str, scheme: &str, at: f64, value: f64)
     Some(record(work, scheme, metric(name, unit), value).class(&at.to_string()))
 }
 
-/// What figures show, as records.
+/// The figures as records.
 pub(super) fn records(task: &Task, rows: &[Row]) -> Vec<Record> {
     let mut records = Vec::new();
     let divisor = task.divisor;

@@ -1,4 +1,4 @@
-//! What runs: programs of the suite, mixes of eight of them, and synthetic work beside.
+//! The works: programs of the suite, mixes of eight of them, and synthetic work beside.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -61,10 +61,10 @@ const HASH: &str = "hash";
 const HASH_BYTES: u64 = 64 << 20;
 const HASH_INSTRUCTIONS: u64 = 100;
 
-/// What [`Works::find`] tells while programs are captured that are not there yet.
+/// The stage in which [`Works::find`] captures missing programs.
 pub(super) const CAPTURE: &str = "capturing programs";
 
-/// What there is to run.
+/// The works that are there to run.
 pub(super) struct Works {
     pub(super) singles: Vec<Chosen>,
     pub(super) mixes: Vec<Mix>,
@@ -148,7 +148,7 @@ impl Works {
         Ok(Self { singles, mixes, mixed, missing, files, opened: Opened::default() })
     }
 
-    /// What there would be if all programs of the suite were there, to reckon with: none is opened.
+    /// The works if all programs of the suite were there, for estimates: none is opened.
     pub(super) fn all(task: &Task) -> Self {
         let chosen = |name, origin, cores| Chosen { name, origin, cores, programs: Vec::new() };
         let names = suite::counterparts().map(|(entry, _)| entry.name);
@@ -274,7 +274,7 @@ impl Ready {
         }
     }
 
-    /// What memory holds at the begin: the programs' pages, one program behind the other.
+    /// The initial contents of memory: the programs' pages, one program behind the other.
     pub(super) fn base(&self) -> Vec<u8> {
         match self {
             Self::Programs(programs) => programs.base(),

@@ -277,7 +277,7 @@ fn summary(ctx: &mut Ctx<'_>) -> Done {
     Ok(())
 }
 
-/// What `XCLAIM` is told behind its IDs.
+/// The options of `XCLAIM` behind its IDs.
 #[derive(Default)]
 struct ClaimOptions {
     /// In ms since 1970.

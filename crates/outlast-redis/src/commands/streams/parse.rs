@@ -65,7 +65,7 @@ pub(super) enum AddId {
     Whole(Id),
 }
 
-/// What is to be dropped from the front.
+/// The entries to be dropped from the front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trim {
     None,

@@ -25,11 +25,11 @@ enum From {
 struct ReadGroup {
     name: Vec<u8>,
     consumer: Vec<u8>,
-    /// What is delivered is not pending.
+    /// Delivered entries are not pending.
     no_ack: bool,
 }
 
-/// What a client waits for.
+/// The streams that a client waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamWish {
     streams: Vec<(Vec<u8>, From)>,
@@ -319,7 +319,7 @@ fn deliver_new(
     Ok(())
 }
 
-/// What a consumer was given and has not acknowledged.
+/// Delivers again the entries that a consumer has not acknowledged.
 fn deliver_again(
     ctx: &mut Ctx<'_>,
     stream: Stream,

@@ -8,7 +8,7 @@ use crate::store::zset::{Zset, parts};
 /// A bound: the value, and whether it is itself in the range.
 type Bound<T> = (T, bool);
 
-/// What a range is given by.
+/// The order by which a range is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,

@@ -44,7 +44,7 @@ pub(crate) struct Seq {
     pub at: PoolOffset,
 }
 
-/// What the header says.
+/// The header's fields.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     root: PoolOffset,

@@ -17,7 +17,7 @@ const LONG_BYTES: usize = 13;
 /// A leaf as it is before it is divided has one item more than fits.
 const OVERFULL_BYTES: usize = LEAF_BYTES + 1 + INLINE_MAX;
 
-/// What an inner node says of a child.
+/// An inner node's item for a child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Child {
     pub at: PoolOffset,
@@ -25,7 +25,7 @@ pub(super) struct Child {
     pub bound: u64,
 }
 
-/// What stands in a leaf for one item.
+/// The bytes of one item in a leaf.
 pub(super) type Stored<'a> = &'a [u8];
 
 /// Bytes of the stored item that begins there.

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in one line.
+//! The mistake in a configuration, in one line.
 
 use super::KEYS;
 use crate::config::ConfigError;
@@ -26,7 +26,7 @@ pub enum MachineError {
         key: String,
         /// The value given.
         text: String,
-        /// What would be right.
+        /// The form of a right value.
         expects: String,
     },
     /// No preset and no readable file has this name.
@@ -50,7 +50,7 @@ pub enum MachineError {
     Impossible {
         /// The machine.
         name: String,
-        /// What does not fit, and what would.
+        /// The values that do not fit, and those that would.
         message: String,
     },
     /// The caches cannot be built.
@@ -58,7 +58,7 @@ pub enum MachineError {
     Caches {
         /// The machine.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         source: ConfigError,
     },
 }

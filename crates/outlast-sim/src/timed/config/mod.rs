@@ -1,4 +1,4 @@
-//! What can be chosen about the timed machine: typed values, read from TOML presets and from
+//! The options of the timed machine: typed values, read from TOML presets and from
 //! `--set key=value`, every quantity with its unit.
 
 mod check;
@@ -91,7 +91,7 @@ pub struct LevelConfig {
     pub mshrs: u32,
 }
 
-/// What caches have beside their levels; but for `scan_tags`, all of it is off in the presets.
+/// Features of caches beside their levels; but for `scan_tags`, all of them are off in the presets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtrasConfig {
     /// Lines that a stride prefetcher of the first level fetches ahead; 0 for no prefetcher.
@@ -113,14 +113,14 @@ pub struct ExtrasConfig {
     pub scan_tags: u32,
 }
 
-/// What residual energy does at a crash.
+/// Residual energy at a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdrConfig {
     /// Lines that it writes of those that a scheme keeps outside the array; 0 for all.
     pub drain_lines: u32,
 }
 
-/// What activities of the processor cost, in picojoule.
+/// Costs of the processor's activities, in picojoule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnergyConfig {
     /// An instruction.
@@ -154,7 +154,7 @@ pub struct MemoryConfig {
     pub mapping: Mapping,
     /// In which order requests are served.
     pub scheduling: Scheduling,
-    /// What becomes of rows.
+    /// The treatment of rows after an access.
     pub page: PagePolicy,
     /// Entries of a channel's read queue.
     pub read_queue: u32,
@@ -177,7 +177,7 @@ pub struct MemoryConfig {
     /// Where it is not: whether a line is durable when its row's buffer has it, or when its cells
     /// are written.
     pub row_durable: bool,
-    /// What a refresh is of.
+    /// The scope of a refresh.
     pub refresh: Refresh,
     /// Lines on their way from the last cache to the write queues at which fills have to wait.
     pub write_buffer: u32,
@@ -242,14 +242,14 @@ pub struct MemoryConfig {
 pub struct DramConfig {
     /// Addresses from here on are volatile memory; 0 for a machine that has none.
     pub from: Bytes,
-    /// What memory it is: a preset's.
+    /// The memory's preset.
     pub memory: Option<MemoryConfig>,
 }
 
 /// Volatile memory in front of the persistent one, in channels of `dram.*`: a cache on the memory's side.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BufferConfig {
-    /// What it does with writes; or that there is none.
+    /// Its treatment of writes; or that there is none.
     pub mode: BufferMode,
     /// Capacity.
     pub size: Bytes,
@@ -291,7 +291,7 @@ pub struct MachineConfig {
     pub snoop: Span,
     /// Prefetching, banks, writing through.
     pub extras: ExtrasConfig,
-    /// What activities cost.
+    /// Costs of activities.
     pub energy: EnergyConfig,
     /// Residual energy.
     pub adr: AdrConfig,

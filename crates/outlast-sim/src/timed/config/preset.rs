@@ -26,7 +26,7 @@ const BASES_MAX: usize = 16;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is and where its values are from, in one line.
+    /// The machine and the source of its values, in one line.
     pub about: &'static str,
     text: &'static str,
 }

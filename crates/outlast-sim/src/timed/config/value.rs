@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Something that a configuration key holds.
 pub(crate) trait Value: Sized {
-    /// What a right value looks like, for messages.
+    /// The form of a right value, for messages.
     const EXPECTS: &'static str;
     fn parse(text: &str) -> Option<Self>;
     fn show(&self) -> String;
@@ -83,11 +83,11 @@ pub enum CoreKind {
 pub enum Scheduling {
     /// Data moves in the order of arrival; other banks may be prepared meanwhile.
     Fcfs,
-    /// What hits an open row goes first, then what is oldest.
+    /// Requests that hit an open row go first, then the oldest.
     FrFcfs,
 }
 
-/// What becomes of a row after an access.
+/// The state of a row after an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PagePolicy {
     /// It stays open until another is wanted.
@@ -96,7 +96,7 @@ pub enum PagePolicy {
     Closed,
 }
 
-/// What a buffer in front of the persistent memory does with writes.
+/// The treatment of writes by a buffer in front of the persistent memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferMode {
     /// There is no buffer.
@@ -107,7 +107,7 @@ pub enum BufferMode {
     WriteBack,
 }
 
-/// What a refresh keeps from being used.
+/// The scope of a refresh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
     /// All banks of a rank at once.

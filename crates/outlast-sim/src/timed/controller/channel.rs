@@ -40,7 +40,7 @@ pub(super) enum RowFound {
 }
 
 impl RowFound {
-    /// What it was, when this command had to be given for the request.
+    /// The row's state, when this command had to be given for the request.
     fn with(self, command: Command) -> Self {
         match (self, command) {
             (_, Command::Precharge) => RowFound::Other,
@@ -59,7 +59,7 @@ pub(super) struct Request {
     pub(super) arrived: u64,
     /// The core cycle of its arrival at the controller.
     pub(super) since: u64,
-    /// What it found, so far.
+    /// The row's state that it found, so far.
     pub(super) row: RowFound,
     /// From when on a command may be given for it.
     pub(super) ready: u64,
@@ -89,7 +89,7 @@ pub(super) struct Served {
     /// The same; of a write, its cells are written then.
     pub(super) done: u64,
     pub(super) since: u64,
-    /// What it found; `None` of a read that another one's command answered.
+    /// The row's state that it found; `None` of a read that another one's command answered.
     pub(super) row: Option<RowFound>,
 }
 

@@ -19,7 +19,7 @@ use outlast_trace::{LINE_BYTES, LineAddr};
 use std::collections::VecDeque;
 use timing::{Decoder, Timing};
 
-/// What became of a request. Times are core cycles.
+/// The outcome of a request. Times are core cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// A read's data is at the controller's side of the link at this time.
@@ -126,7 +126,7 @@ impl Controller {
         }
     }
 
-    /// A read arrives. What becomes of it stands in `outcomes`, now or after a later call.
+    /// A read arrives. Its outcome stands in `outcomes`, now or after a later call.
     pub(crate) fn read(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
         let place = self.decoder.place(line);
         let number = usize::from(place.channel);
@@ -382,7 +382,7 @@ impl Controller {
         self.ports[number].channel.given.is_some()
     }
 
-    /// What was counted so far; counting starts again.
+    /// The counts so far; counting starts again.
     pub(crate) fn take_stats(&mut self, now: Cycle) -> MemoryStats {
         for number in 0..self.ports.len() {
             self.count_queues(now, number);

@@ -33,7 +33,7 @@ enum Stage {
     Act,
 }
 
-/// What executing the present instruction came to.
+/// The result of executing the present instruction.
 enum Step {
     /// It is done, and the next may begin at this time.
     Done(Cycle),
@@ -61,7 +61,7 @@ pub(in crate::timed) struct InOrder {
     fence_since: Option<Cycle>,
     /// Cycles before this one are counted as busy or lost.
     accounted: Cycle,
-    /// What the present instruction waited for last.
+    /// The last condition that the present instruction waited for.
     waits_for: Lost,
 }
 
@@ -362,7 +362,7 @@ impl InOrder {
         Step::Waits
     }
 
-    /// What the core waited for is there from `at` on.
+    /// The data that the core waited for is there from `at` on.
     pub(super) fn loaded(&mut self, at: Cycle) -> Cycle {
         self.waits = false;
         self.free_at = at;

@@ -281,7 +281,7 @@ impl Lsu {
         }
     }
 
-    /// What a miss of this core is about.
+    /// The subject of a miss of this core.
     #[inline]
     pub(in crate::timed) fn waiting(&self, miss: u8, from_memory: bool) -> Waiting {
         let (line, want) = self.misses.line(miss);

@@ -266,7 +266,7 @@ impl Core {
         &mut self.lsu().stats
     }
 
-    /// What the core waits for, in words.
+    /// The condition that the core waits for, in words.
     pub(super) fn describe(&self) -> String {
         match self {
             Core::InOrder(core) => core.describe(),

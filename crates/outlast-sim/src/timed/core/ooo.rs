@@ -54,9 +54,9 @@ pub(in crate::timed) struct OutOfOrder {
     pub(in crate::timed) lsu: Lsu,
     pub(super) front: Front,
     entries: Vec<Entry>,
-    /// What an entry is that is not plain.
+    /// The kinds of entries that are not plain.
     kinds: Vec<InstrKind>,
-    /// What an entry tells that is a mark.
+    /// The marks of entries that are marks.
     marks: Vec<Mark>,
     mask: u64,
     capacity: u64,
@@ -88,7 +88,7 @@ pub(in crate::timed) struct OutOfOrder {
     fence_since: Option<Cycle>,
     /// Cycles before this one are counted as busy or lost.
     accounted: Cycle,
-    /// What the oldest instruction waits for, if it is one that has conditions.
+    /// The condition that the oldest instruction waits for, if it has one.
     head_waits: Lost,
     /// Which thread of its core it is, where two share one.
     thread: Option<u8>,

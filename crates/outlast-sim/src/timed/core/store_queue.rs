@@ -4,7 +4,7 @@
 use crate::{cache::LineBytes, timed::instr::Mark, timed::time::Cycle};
 use outlast_trace::FlushKind;
 
-/// What an entry does when it is the oldest.
+/// The action of an entry when it is the oldest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StoreKind {
     Store,

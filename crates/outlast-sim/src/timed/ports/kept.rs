@@ -65,7 +65,7 @@ impl KeptLines {
         self.counted = self.counted.max(now);
     }
 
-    /// What was counted; counting starts again.
+    /// The counts; counting starts again.
     pub(in crate::timed) fn take_stats(&mut self, now: Cycle) -> KeptStats {
         self.pass(now);
         let again = KeptStats { lines_max: self.lines.len() as u64, line_cycles: 0 };

@@ -76,13 +76,13 @@ pub struct StoreSeen<'a> {
 /// A hardware mechanism. Every method has an empty default.
 #[expect(unused_variables, reason = "defaults ignore what they are told")]
 pub trait Scheme: Sized {
-    /// What it keeps beside each line of each cache.
+    /// Its state beside each line of each cache.
     type Tag: LineTag;
 
-    /// What it keeps in a TLB entry, beside the page; `()` for nothing.
+    /// Its state in a TLB entry, beside the page; `()` for nothing.
     type Page: Copy + Default + PartialEq + Debug;
 
-    /// What its own requests carry, and come back with.
+    /// The token that its own requests carry, and come back with.
     type Token: Copy + Debug;
 
     /// Names of the scheme's own causes of traffic: [`Cause::Scheme`] is an index into them.

@@ -1,4 +1,4 @@
-//! What a scheme wants done.
+//! The requests of a scheme.
 
 use super::{
     Block, Copied, Kept, LevelFlush, ReadTicket, RegisterSave, Route, SchemeWrite, WriteRoute,
@@ -25,7 +25,7 @@ pub enum Released {
     Write(WriteTicket, WriteRoute),
 }
 
-/// What a scheme wants done, served in this order: discarded lines, kept lines, reads, writes, blocks,
+/// The requests of a scheme, served in this order: discarded lines, kept lines, reads, writes, blocks,
 /// copies, calls, releases, then what concerns caches and cores; in each, first come, first served.
 #[derive(Debug)]
 pub struct Outbox<T = ()> {
@@ -58,7 +58,7 @@ pub struct Outbox<T = ()> {
     pub(in crate::timed) wake: bool,
 }
 
-/// What [`Outbox::take`] has taken.
+/// The requests that [`Outbox::take`] has taken.
 #[derive(Clone, Debug)]
 pub struct Asked<T> {
     /// Writes to memory.

@@ -253,7 +253,7 @@ impl<S: Scheme> MemorySystem<S> {
         }
     }
 
-    /// What becomes of a read's data: it is at the controller, on the memory's side, at `at`.
+    /// A read's data is at the controller, on the memory's side, at `at`.
     pub(in crate::timed) fn read_is_served(&mut self, id: u32, at: Cycle, path_cycles: u64) {
         let path_cycles = if id & INSIDE == 0 { path_cycles } else { 0 };
         self.wheel.schedule(at.plus(path_cycles), Event::ReadDone { read: id & !INSIDE });

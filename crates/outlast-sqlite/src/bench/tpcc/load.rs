@@ -29,7 +29,7 @@ const TABLES: &str = "
     create index customer_by_name on customer(c_w_id, c_d_id, c_last, c_first);
     create index orders_by_customer on orders(o_w_id, o_d_id, o_c_id, o_id);";
 
-/// What every customer has paid.
+/// The first payment of every customer.
 const FIRST_PAYMENT: i64 = 1_000;
 
 /// A text of `min` to `max` bytes.

@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(level.allowed, level.covered);
     }
 
-    /// A second crash meets what the first recovery has only checked.
+    /// A second crash meets words that the first recovery has only checked.
     #[test]
     fn what_one_recovery_has_checked_is_open_to_the_next(
         program in programs(),
@@ -209,7 +209,7 @@ fn a_record_too_long_to_check_in_all_its_mixtures_is_checked_in_some() {
     assert_eq!(last_word_only.failures.len(), 1);
 }
 
-/// What is only checked for being some record's costs nothing.
+/// Words that are only checked for belonging to a record cost nothing.
 #[test]
 fn a_check_that_all_contents_pass_is_no_branch() {
     let (base, log) = record_of(64);

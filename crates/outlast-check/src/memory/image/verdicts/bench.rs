@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What was checked so far.
+/// The checks so far.
 pub(super) struct Checked {
     /// Contents by verdict: fails, passes.
     pub counts: [u64; 2],

@@ -151,7 +151,7 @@ pub(super) struct Objects<M> {
     sums: Aligned,
     touched: Vec<bool>,
     all: LineSet,
-    /// What an update replaces, object by object of a batch.
+    /// The bytes that an update replaces, object by object of a batch.
     old: Aligned,
 }
 

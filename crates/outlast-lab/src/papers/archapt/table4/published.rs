@@ -1,4 +1,4 @@
-//! What the paper prints in its Table IV.
+//! The paper's Table IV as printed.
 //!
 //! Source: *Architecture-Aware, High Performance Transaction for Persistent Memory*, section V-B,
 //! Table IV: sums over 100 crashes. The paper does not say whether they are of Archapt on undo or
@@ -20,7 +20,7 @@ pub struct Cell {
 pub struct Published {
     /// Its name in the names of claims, by which records are joined to it.
     pub key: &'static str,
-    /// What the workload ran on: Redis or SQLite.
+    /// The system under the workload: Redis or SQLite.
     pub system: &'static str,
     /// The paper's name of the workload.
     pub workload: &'static str,

@@ -63,7 +63,7 @@ fn planted_bugs_show_as_losses_with_the_command_that_replays_them() {
     assert_eq!(toggled.failures.len(), 1);
 }
 
-/// What the published protocol loses is a result.
+/// A loss of the published protocol is a result.
 #[test]
 fn losses_of_the_literal_variants_are_counted_and_no_failures() {
     let of = |records: &[Record], scheme: Scheme, metric| -> f64 {
@@ -131,7 +131,7 @@ fn every_column_shows_its_own_count() {
     assert_eq!(value(&counts, Metric::CRASH_POINTS), 100);
 }
 
-/// What the paper prints, and that our rows stand beside the right ones of its.
+/// Our rows stand beside the right ones of the paper's table.
 #[test]
 fn the_rows_are_the_papers_and_linkbench_as_published() {
     let beside: Vec<_> = ROWS.iter().filter_map(|row| row.published).collect();

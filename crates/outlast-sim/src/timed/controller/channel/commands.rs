@@ -10,7 +10,7 @@ pub(in crate::timed::controller) struct Given {
     /// Bank of the channel.
     pub(in crate::timed::controller) bank: u8,
     pub(in crate::timed::controller) at: u64,
-    /// What it keeps: tRCD, tRP, tRFC, or the data bus.
+    /// The cycles that it takes: tRCD, tRP, tRFC, or the data bus.
     pub(in crate::timed::controller) clocks: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use outlast_trace::{FlushKind, LineAddr, PoolOffset};
 
-/// What the oldest store needs before it can be drained.
+/// The step that the oldest store needs before it can be drained.
 enum Step {
     Drained,
     Stuck,
@@ -22,7 +22,7 @@ impl Lsu {
         !self.stuck && self.stores.head < self.stores.senior
     }
 
-    /// What a fence waits for that cannot retire yet.
+    /// The condition for which a fence cannot retire yet.
     pub(in crate::timed::core) fn fence_waits_for(&self) -> Lost {
         if self.stores.head == self.stores.senior {
             Lost::Flush
