@@ -147,8 +147,7 @@ impl From<PoolError> for Failure {
             | PoolError::Uncorrectable { .. } => ARCHAPT_DAMAGED,
             PoolError::KeepsChecksums { .. }
             | PoolError::NotLiteral { .. }
-            | PoolError::Literal { .. }
-            | PoolError::NeedsLab { .. } => ARCHAPT_BAD_ARGUMENT,
+            | PoolError::Literal { .. } => ARCHAPT_BAD_ARGUMENT,
             PoolError::TooSmall { .. } | PoolError::TooLarge { .. } | PoolError::Parameters(_) => {
                 ARCHAPT_BAD_ARGUMENT
             }
