@@ -315,6 +315,7 @@ impl Campaign {
             stores: has_epochs,
             transfers_forget_dirt: breaks == Breaks::Transfer,
             flushes_end_in_buffer: breaks == Breaks::Buffer,
+            ..Setup::default()
         };
         let config = with_cores(&self.machine, recorded.lanes());
         let mut machine = prepared.machine(&config, setup, sources)?;

@@ -10,13 +10,12 @@
 //! ```
 
 use outlast_sim::Cause;
-use outlast_sim::timed::{Copied, Cycle, Kept, Outbox, SchemeWrite};
+use outlast_sim::timed::{Copied, Cycle, Kept, Outbox, SchemeWrite, Waiting};
 use outlast_trace::LineAddr;
 
 use super::config::Fault;
 use super::layout::{RECORDS, Record, TAKEN, WORDS, words_in_line};
 use super::ports::{AIT, COPY, Ehou, Entry, FREE, LOG, Place, RECLAIM, State, Token, Write};
-use crate::shared::ait::Asked;
 
 impl Ehou {
     /// Where a write of a program's line goes whose entry is cached; nowhere yet while its block is
@@ -170,15 +169,15 @@ impl Ehou {
         }
     }
 
-    fn release(&self, now: Cycle, asked: Asked, out: &mut Outbox<Token>) {
-        let (Asked::Read(_, line, _) | Asked::Write(_, line, _, _)) = asked;
+    fn release(&self, now: Cycle, asked: Waiting, out: &mut Outbox<Token>) {
+        let (Waiting::Read(_, line, _) | Waiting::Write(_, line, _, _)) = asked;
         asked.release(now, self.place_of(line), out);
     }
 
     /// What waits for a block with a cached entry goes on, in its order.
     fn serve(&mut self, now: Cycle, block: u64, at: usize, out: &mut Outbox<Token>) {
         while let Some(asked) = self.lookups.first(block) {
-            if let Asked::Write(_, line, _, words) = asked
+            if let Waiting::Write(_, line, _, words) = asked
                 && self.write_goes(at, block, line, words, out).is_none()
             {
                 return;

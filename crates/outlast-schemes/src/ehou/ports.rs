@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 
 use super::config::{Config, Fault};
 use super::layout::{Record, TAKEN, WORDS};
-use crate::shared::ait::{Asked, Lookups};
 use crate::shared::{Bloom, SetAssoc};
+use outlast_sim::timed::{Lookups, Waiting};
 
 /// Causes of its traffic, by their place in [`Scheme::CAUSES`].
 pub(super) const AIT: Cause = Cause::Scheme(0);
@@ -205,7 +205,7 @@ impl Ehou {
         layout.line_in(self.newest[layout.block_of(line) as usize].into(), line)
     }
 
-    fn miss(&mut self, now: Cycle, block: u64, asked: Asked, out: &mut Outbox<Token>) {
+    fn miss(&mut self, now: Cycle, block: u64, asked: Waiting, out: &mut Outbox<Token>) {
         self.stats.misses += 1;
         if self.lookups.wait(block, asked) {
             out.call(now.plus(self.config.ait.latency_cycles), Token::Missed(block));
@@ -306,7 +306,7 @@ impl Scheme for Ehou {
             self.cache.touch(at);
             return Route::After { line: self.place_of(line), cycles };
         }
-        self.miss(now, block, Asked::Read(read.ticket, line, now.plus(cycles)), out);
+        self.miss(now, block, Waiting::Read(read.ticket, line, now.plus(cycles)), out);
         Route::Wait
     }
 
@@ -323,7 +323,7 @@ impl Scheme for Ehou {
         }
         self.stats.lookups += 1;
         let (block, cycles) = (self.config.layout.block_of(line), self.config.ait.latency_cycles);
-        let asked = Asked::Write(write.ticket, line, now.plus(cycles), write.words);
+        let asked = Waiting::Write(write.ticket, line, now.plus(cycles), write.words);
         if let Some(at) = self.cache.find(block) {
             self.cache.touch(at);
             if !self.lookups.is_waited_for(block)

@@ -7,8 +7,7 @@ pub(crate) mod output;
 pub(crate) mod redo;
 pub(crate) mod ring;
 mod sum;
-mod table;
 
 pub(crate) use bloom::Bloom;
+pub(crate) use outlast_sim::timed::SetAssoc;
 pub(crate) use sum::checksum;
-pub(crate) use table::SetAssoc;

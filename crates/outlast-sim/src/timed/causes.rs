@@ -21,7 +21,7 @@ pub(crate) fn place(cause: Cause) -> Option<usize> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WritesByCause {
     counts: Vec<u64>,
-    own: &'static [&'static str],
+    own: Vec<&'static str>,
 }
 
 impl WritesByCause {
@@ -36,13 +36,14 @@ impl WritesByCause {
     ];
 
     /// Nothing yet, under a scheme that names these causes.
-    pub(crate) fn new(own: &'static [&'static str]) -> Self {
-        Self { counts: vec![0; Self::CAUSES.len() + own.len()], own }
+    pub(crate) fn new(own: &[&'static str]) -> Self {
+        Self { counts: vec![0; Self::CAUSES.len() + own.len()], own: own.to_vec() }
     }
 
     /// The counts; counting starts again.
     pub(crate) fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::new(self.own))
+        let fresh = Self::new(&self.own);
+        std::mem::replace(self, fresh)
     }
 
     /// Counts one.
@@ -108,7 +109,7 @@ pub struct ReadsByCause {
 
 impl ReadsByCause {
     /// Nothing yet, under a scheme that names these causes.
-    pub(crate) fn new(own: &'static [&'static str]) -> Self {
+    pub(crate) fn new(own: &[&'static str]) -> Self {
         Self { missed: [0; ReadCause::CAUSES.len()], scheme: WritesByCause::new(own) }
     }
 

@@ -41,6 +41,8 @@ pub(crate) enum Event {
     Written { write: u32 },
     /// A channel asked to be woken.
     Channel { channel: u8 },
+    /// The entry of a block was not cached when it was looked up.
+    EntryMissed { miss: u32 },
     /// A scheme asked to be called, with this token's number.
     Scheme { token: u32 },
 }

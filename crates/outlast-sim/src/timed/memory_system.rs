@@ -9,7 +9,10 @@ use super::{
     event::Event,
     journal::TimedJournal,
     memory_stats::PersistTimes,
-    ports::{Job, KeptLines, Origin, Outbox, Pages, Reads, Scheme, Side, Stop, Writes},
+    ports::{
+        Entries, Indirection, Job, KeptLines, Origin, Outbox, Pages, Reads, Scheme, Side, Stop,
+        Writes,
+    },
     slab::Slab,
     stats::{Counter, MemoryStats},
     time::Cycle,
@@ -71,6 +74,8 @@ pub(crate) struct MemorySystem<S: Scheme> {
     quiet: usize,
     pub(super) reads: Reads,
     pub(super) writes: Writes<S::Tag>,
+    /// Of the address indirection, if the scheme stands on one.
+    pub(super) entries: Option<Entries>,
     /// Tokens of the scheme's reads, writes and calls on their way.
     pub(super) tokens: Slab<S::Token>,
     pub(super) jobs: Slab<Job<S::Token>>,
@@ -131,6 +136,7 @@ impl<S: Scheme> MemorySystem<S> {
         base: Base<'static>,
         journal: Option<TimedJournal>,
         scheme: S,
+        indirection: Option<Indirection>,
     ) -> Self {
         let core_fs = config.core.clock.period_fs();
         let dram = config.dram.memory.as_ref().map(|memory| Dram {
@@ -142,6 +148,7 @@ impl<S: Scheme> MemorySystem<S> {
             0 => LineAddr(u64::MAX),
             from => PoolOffset(from).line(),
         };
+        let causes = [S::CAUSES, if indirection.is_some() { &["ait"] } else { &[] }].concat();
         let buffered_until = config.buffer_shape().map_or(LineAddr(0), |_| buffered_until(config));
         Self {
             wheel: Wheel::new(),
@@ -150,8 +157,8 @@ impl<S: Scheme> MemorySystem<S> {
             journal,
             scheme,
             outbox: Outbox::default(),
-            by_cause: WritesByCause::new(S::CAUSES),
-            reads_by_cause: ReadsByCause::new(S::CAUSES),
+            by_cause: WritesByCause::new(&causes),
+            reads_by_cause: ReadsByCause::new(&causes),
             persist: PersistTimes::default(),
             dram,
             buffered_until,
@@ -166,6 +173,7 @@ impl<S: Scheme> MemorySystem<S> {
             quiet: config.memory.drain_low.max(config.memory.drain_idle) as usize,
             reads: Reads::default(),
             writes: Writes::default(),
+            entries: indirection.map(Entries::new),
             tokens: Slab::default(),
             jobs: Slab::default(),
             pages: Pages::new(config.tlb.page.0),
@@ -381,9 +389,12 @@ impl<S: Scheme> MemorySystem<S> {
     /// The scheme's own counts.
     pub(super) fn take_counters(&mut self) -> Vec<Counter> {
         let mut counters = Vec::new();
-        self.scheme.take_counters(&mut |name, unit, value| {
-            counters.push(Counter { name, unit, value });
-        });
+        let mut count = |name, unit, value| counters.push(Counter { name, unit, value });
+        self.scheme.take_counters(&mut count);
+        if let Some(entries) = &mut self.entries {
+            count("ait_lookups", "count", std::mem::take(&mut entries.looked_up) as f64);
+            count("ait_misses", "count", std::mem::take(&mut entries.missed) as f64);
+        }
         counters
     }
 

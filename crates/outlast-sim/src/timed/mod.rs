@@ -19,6 +19,7 @@ mod energy;
 mod event;
 mod instr;
 mod journal;
+mod lookup;
 mod machine;
 mod memory_stats;
 mod memory_system;
@@ -31,6 +32,7 @@ mod primitives;
 mod program;
 mod requests;
 mod scan;
+mod set_assoc;
 mod slab;
 mod stats;
 mod stream;
@@ -54,18 +56,20 @@ pub use core::PAGE_TABLE;
 pub use drain::DrainCursor;
 pub use instr::{ACCESSES_MAX, Batch, Instr, InstrKind, Mark, Source, SourceError};
 pub use journal::{EpochEnd, TimedJournal};
+pub use lookup::{Lookups, Waiting};
 pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of, rest_of};
 pub use placed::Placed;
 pub use ports::{
-    Answer, Asked, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen,
-    ReadTicket, RegisterSave, Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute,
+    Answer, Asked, Block, Copied, Indirection, Kept, KeptStats, LevelFlush, NonPers, Outbox,
+    ReadSeen, ReadTicket, RegisterSave, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute,
     WriteSeen, WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use program::{ProgramMemory, ProgramPlace, ProgramSource};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};
+pub use set_assoc::SetAssoc;
 pub use stats::{CoreStats, Counter, Lost, LostCycles, MemoryStats, RunStats};
 pub use stream::{InTransactions, Pattern, Stream};
 pub use system::{Ended, RunError, Setup, System};

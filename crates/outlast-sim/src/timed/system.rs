@@ -13,7 +13,7 @@ use super::{
     instr::{ACCESSES_MAX, Source, SourceError},
     journal::TimedJournal,
     memory_system::{MemorySystem, buffered_until},
-    ports::{Alarms, Scheme, keeps_bits},
+    ports::{Alarms, Indirection, Scheme, keeps_bits},
     requests::MemoryRequest,
     stats::RunStats,
     time::Cycle,
@@ -44,6 +44,8 @@ pub struct Setup {
     pub journal: Option<Domain>,
     /// Whether the journal also keeps what cores store.
     pub stores: bool,
+    /// The address indirection on which the scheme stands.
+    pub indirection: Option<Indirection>,
     /// Breaks coherence on purpose (planted bug H10): a dirty line that another core reads is
     /// taken for clean, and its bytes never reach memory.
     pub transfers_forget_dirt: bool,
@@ -151,7 +153,7 @@ impl<S: Scheme> System<S> {
         let journal = |domain| TimedJournal::new(base.clone(), domain).with_drain(config);
         let journal = setup.journal.map(journal);
         let journal = journal.map(|kept| if setup.stores { kept.with_stores() } else { kept });
-        let below = MemorySystem::new(config, base, journal, scheme);
+        let below = MemorySystem::new(config, base, journal, scheme, setup.indirection);
         let period = config.core.clock.period_fs();
         let latencies = Latencies {
             l1: config.l1.latency.cycles(period),
@@ -360,6 +362,7 @@ impl<S: Scheme> System<S> {
             Event::WriteEnters { write } => up.below.delayed_write_enters(write),
             Event::Written { write } => up.below.written(write),
             Event::Channel { channel } => up.below.wake_channel(channel.into()),
+            Event::EntryMissed { miss } => up.below.entry_missed(miss),
             Event::Scheme { token } => up.below.step(token),
         }
         if self.up.needs_attention() {

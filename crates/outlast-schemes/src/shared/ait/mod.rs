@@ -6,29 +6,22 @@
 //! first, the scheme's own reads, writes, blocks and copies as well. A lookup takes
 //! [`Ait::latency_cycles`]; an entry that is not cached is then read from the table, a line of
 //! which holds eight. Requests of one block that miss together share that read. For a scheme that
-//! moves nothing every block is at home, so entries are never written; `ehou` moves blocks, and
-//! has the same cache, table and lookups with its own rules for writing entries.
+//! moves nothing every block is at home, so entries are never written, and the machine itself looks
+//! up ([`Indirection`]); `ehou` moves blocks, and has the same cache, table and lookups with its own rules
+//! for writing entries.
 //!
 //! Walks of page tables are not looked up, nor is volatile memory. The table is found without
 //! itself.
 
-mod layer;
-mod lookup;
-
 use outlast_sim::timed::{
-    Machine, MachineConfig, MachineError, PAGE_TABLE, Scheme, Setup, Source, System,
+    Indirection, Machine, MachineConfig, MachineError, PAGE_TABLE, Scheme, Setup, Source, System,
 };
 use outlast_trace::LineAddr;
 
 use crate::{Key, Options, PrepareError, Unit};
-use layer::OnAit;
-pub(crate) use lookup::{Asked, Lookups};
 
 /// What stands before the keys of the AIT.
 pub const AIT_PREFIX: &str = "ait.";
-
-/// Entries of a line of the table.
-pub(crate) const ENTRIES: u64 = 8;
 
 /// Whether a scheme stands on it.
 pub const ON: Key = Key::flag(
@@ -108,15 +101,20 @@ pub(crate) fn machine<S: Scheme + 'static>(
     setup: Setup,
     sources: Vec<Box<dyn Source>>,
 ) -> Result<Box<dyn Machine>, MachineError> {
-    let Some(ait) = on else {
-        return Ok(Box::new(System::new(config, scheme, setup, sources)?));
-    };
     let volatile_from = match &config.dram.memory {
         Some(_) => LineAddr(config.dram.from.0 / 64),
         None => PAGE_TABLE,
     };
-    let layer = OnAit::new(scheme, ait, table_base(lines, volatile_from), volatile_from);
-    Ok(Box::new(System::new(config, layer, setup, sources)?))
+    let table = table_base(lines, volatile_from);
+    let indirection = on.map(|ait| Indirection {
+        sets: ait.sets,
+        ways: ait.ways,
+        latency_cycles: ait.latency_cycles,
+        block_lines: ait.block_lines,
+        table,
+        end: table.min(volatile_from),
+    });
+    Ok(Box::new(System::new(config, scheme, Setup { indirection, ..setup }, sources)?))
 }
 
 /// Where the table of blocks that never move lies: behind all lines; of a trace whose memory is

@@ -33,14 +33,6 @@ pub struct LevelFlush<T = ()> {
     pub token: T,
 }
 
-impl<T> LevelFlush<T> {
-    /// The same with another token.
-    pub(super) fn map_token<U>(self, token: impl Fn(T) -> U) -> LevelFlush<U> {
-        let Self { level, cause, invalidate, yields, token: of } = self;
-        LevelFlush { level, cause, invalidate, yields, token: token(of) }
-    }
-}
-
 /// A flush under way.
 #[derive(Clone, Debug)]
 pub(in crate::timed) struct Flushing<T> {

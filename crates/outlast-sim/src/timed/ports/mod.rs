@@ -10,6 +10,7 @@
 //! - `stop`: all cores stop and go on; stores that the scheme names; calls by instructions.
 //! - `flush`: a level, or all, scanned and flushed.
 //! - `discard`: lines that leave all caches unwritten, of transactions that abort.
+//! - `indirection`: the DIMM's table of where blocks lie, under any scheme.
 //! - `kept`: durable state outside the array.
 //! - `own`: the scheme's own reads and writes, blocks and copies, through the same queues and banks.
 //!
@@ -17,6 +18,7 @@
 
 mod discard;
 mod flush;
+mod indirection;
 mod kept;
 mod outbox;
 mod own;
@@ -26,13 +28,15 @@ mod stop;
 mod writes;
 
 pub use flush::LevelFlush;
+pub use indirection::Indirection;
 pub use kept::{Kept, KeptStats};
-pub use outbox::{Asked, Outbox, Released};
+pub use outbox::{Asked, Outbox};
 pub use own::{Block, Copied, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
 pub use stop::RegisterSave;
 pub use writes::{WriteRoute, WriteSeen, WriteTicket};
 
+pub(in crate::timed) use indirection::Entries;
 pub(in crate::timed) use kept::KeptLines;
 pub(in crate::timed) use own::{Job, Side};
 pub(in crate::timed) use pages::{Pages, keeps_bits};
@@ -87,10 +91,6 @@ pub trait Scheme: Sized {
 
     /// Names of the scheme's own causes of traffic: [`Cause::Scheme`] is an index into them.
     const CAUSES: &'static [&'static str] = &[];
-
-    /// Whether [`own_read`](Self::own_read) and [`own_write`](Self::own_write) are asked about the
-    /// scheme's own requests, as a layer does that other schemes stand on.
-    const OWN_ARE_ASKED: bool = false;
 
     /// Whether a store sees the levels below the first: it is told whether they have newer bytes than
     /// memory, and a tag that it changes becomes that of the line in these levels as well.
@@ -269,35 +269,6 @@ pub trait Scheme: Sized {
         &mut self,
         now: Cycle,
         write: &WriteSeen<'_, Self::Tag>,
-        out: &mut Outbox<Self::Token>,
-    ) -> WriteRoute {
-        WriteRoute::Here
-    }
-
-    /// Controller port: when one of the scheme's own reads, a copy's included, enters its queue: asked
-    /// as [`route_read`](Self::route_read), and answered without another line or
-    /// [`Route::Answered`]. Only where [`OWN_ARE_ASKED`](Self::OWN_ARE_ASKED).
-    #[inline]
-    fn own_read(
-        &mut self,
-        now: Cycle,
-        read: ReadTicket,
-        line: LineAddr,
-        out: &mut Outbox<Self::Token>,
-    ) -> Route {
-        Route::Here
-    }
-
-    /// Controller port: when one of the scheme's own writes, a block's or copy's included, enters its
-    /// queue: asked as [`route_write`](Self::route_write), and answered without another line or
-    /// [`WriteRoute::Taken`]. Its bytes are in their place already. Only where
-    /// [`OWN_ARE_ASKED`](Self::OWN_ARE_ASKED).
-    #[inline]
-    fn own_write(
-        &mut self,
-        now: Cycle,
-        write: WriteTicket,
-        line: LineAddr,
         out: &mut Outbox<Self::Token>,
     ) -> WriteRoute {
         WriteRoute::Here

@@ -16,15 +16,6 @@ pub(in crate::timed) struct SchemeRead<T> {
     pub(in crate::timed) token: T,
 }
 
-/// A read or write that a scheme lets go on, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Released {
-    /// A read.
-    Read(ReadTicket, Route),
-    /// A write.
-    Write(WriteTicket, WriteRoute),
-}
-
 /// The requests of a scheme, served in this order: discarded lines, kept lines, reads, writes, blocks,
 /// copies, calls, releases, then what concerns caches and cores; in each, first come, first served.
 #[derive(Debug)]
@@ -284,96 +275,6 @@ impl<T> Outbox<T> {
     pub fn wake(&mut self) {
         self.any = true;
         self.wake = true;
-    }
-
-    /// Moves everything into the box of a layer that this scheme stands on, which carries its tokens
-    /// as `token` says; all but the reads and writes that it releases, which `releases` gets: where
-    /// they go is the layer's to decide.
-    pub fn pass_to<U>(
-        &mut self,
-        under: &mut Outbox<U>,
-        token: impl Fn(T) -> U,
-        mut releases: impl FnMut(&mut Outbox<U>, Released),
-    ) {
-        if !std::mem::take(&mut self.any) {
-            return;
-        }
-        // Every field by its name, so that none of another port's is forgotten.
-        let Self {
-            any: _,
-            discarded,
-            asked,
-            kept,
-            unkept,
-            persisted,
-            reads,
-            writes,
-            blocks,
-            copies,
-            calls,
-            read_routes,
-            write_routes,
-            done,
-            forced,
-            scans,
-            flushes,
-            barriers,
-            stops,
-            resume,
-            alarms,
-            injected,
-            saved,
-            ended,
-            wake,
-        } = self;
-        under.any = true;
-        under.discarded.append(discarded);
-        let before = under.asked;
-        under.asked += std::mem::take(asked);
-        under.kept.extend(kept.drain(..).map(|(order, line)| (before + order, line)));
-        under.unkept.append(unkept);
-        under.persisted = persisted.take().or(under.persisted);
-        let carried = reads.drain(..).map(|(side, SchemeRead { line, cause, token: of })| {
-            (side, SchemeRead { line, cause, token: token(of) })
-        });
-        under.reads.extend(carried);
-        let carried = writes.drain(..).map(|(order, (side, write))| {
-            let SchemeWrite { line, words, data, cause, token: of } = write;
-            let write = SchemeWrite { line, words, data, cause, token: token(of) };
-            (before + order, (side, write))
-        });
-        under.writes.extend(carried);
-        let carried = blocks.drain(..).map(|(side, Block { line, data, cause, token: of })| {
-            (side, Block { line, data, cause, token: token(of) })
-        });
-        under.blocks.extend(carried);
-        let carried = copies.drain(..).map(|Copied { from, to, lines, cause, token: of }| Copied {
-            from,
-            to,
-            lines,
-            cause,
-            token: token(of),
-        });
-        under.copies.extend(carried);
-        under.calls.extend(calls.drain(..).map(|(at, of)| (at, token(of))));
-        under.done.append(done);
-        under.forced.append(forced);
-        under.scans.append(scans);
-        under.flushes.extend(flushes.drain(..).map(|flush| flush.map_token(&token)));
-        under.barriers.extend(barriers.drain(..).map(&token));
-        under.stops.extend(stops.drain(..).map(&token));
-        under.resume |= std::mem::take(resume);
-        under.alarms.extend(alarms.drain(..).map(|(at, of)| (at, token(of))));
-        under.injected.append(injected);
-        under.saved.append(saved);
-        under.ended = ended.take().or(under.ended);
-        under.wake |= std::mem::take(wake);
-        for (ticket, route) in read_routes.drain(..) {
-            releases(under, Released::Read(ticket, route));
-        }
-        for (ticket, route) in write_routes.drain(..) {
-            releases(under, Released::Write(ticket, route));
-        }
     }
 
     /// Takes what a driver without a machine serves: writes, blocks, calls, flushes, barriers and stops,

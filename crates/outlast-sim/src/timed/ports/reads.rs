@@ -61,6 +61,8 @@ pub(in crate::timed) enum ReadOf {
     Scheme(u32),
     /// A copy, and where its bytes go.
     Copy { job: u32, to: LineAddr },
+    /// The entry of a block.
+    Entry(u64),
 }
 
 /// A read on its way to memory and back.
@@ -165,6 +167,7 @@ impl<S: Scheme> MemorySystem<S> {
                 self.scheme.read_done(now, token, &data, &mut self.outbox);
             }
             ReadOf::Copy { job, to } => self.copy_read(job, to, &data),
+            ReadOf::Entry(block) => self.has_entry(block),
             ReadOf::Miss(_) => {}
         }
         true
@@ -177,12 +180,11 @@ impl<S: Scheme> MemorySystem<S> {
             _ if buffered.is_some() => Route::Here,
             ReadOf::Miss(core) if !self.is_volatile(line) => {
                 let seen = ReadSeen { ticket, line, cause, lane: LaneId(core.into()) };
-                self.scheme.route_read(now, &seen, &mut self.outbox)
+                let route = self.scheme.route_read(now, &seen, &mut self.outbox);
+                self.read_is_looked_up(number, line, route)
             }
-            ReadOf::Scheme(_) | ReadOf::Copy { .. }
-                if S::OWN_ARE_ASKED && !self.is_volatile(line) =>
-            {
-                self.scheme.own_read(now, ticket, line, &mut self.outbox)
+            ReadOf::Scheme(_) | ReadOf::Copy { .. } if !self.is_volatile(line) => {
+                self.read_is_looked_up(number, line, Route::Here)
             }
             _ => Route::Here,
         };
@@ -246,11 +248,18 @@ impl<S: Scheme> MemorySystem<S> {
 
     /// Lets reads go on that the scheme releases.
     pub(in crate::timed) fn release_reads(&mut self) {
-        for (ReadTicket(number), route) in std::mem::take(&mut self.outbox.read_routes) {
-            let waits = &mut self.reads.reads[number as usize].waits;
-            assert!(std::mem::take(waits), "read {number} is released and does not wait");
-            self.read_goes(number, route);
+        for (read, route) in std::mem::take(&mut self.outbox.read_routes) {
+            let line = self.reads.reads[read.0 as usize].line;
+            let route = self.read_is_looked_up(read.0, line, route);
+            self.release_read(read, route);
         }
+    }
+
+    /// Lets a read go on that waits.
+    pub(super) fn release_read(&mut self, ReadTicket(number): ReadTicket, route: Route) {
+        let waits = &mut self.reads.reads[number as usize].waits;
+        assert!(std::mem::take(waits), "read {number} is released and does not wait");
+        self.read_goes(number, route);
     }
 
     /// A read's data is at the controller, on the memory's side, at `at`.

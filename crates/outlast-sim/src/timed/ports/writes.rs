@@ -309,7 +309,8 @@ impl<S: Scheme> MemorySystem<S> {
         let is_own =
             |write: &Write<S::Tag>| matches!(write.origin, Origin::Scheme(_) | Origin::Job(_));
         let Writes { held, writes, .. } = &mut self.writes;
-        if !S::OWN_ARE_ASKED || line >= self.volatile_from || !is_own(&writes[number as usize]) {
+        if self.entries.is_none() || line >= self.volatile_from || !is_own(&writes[number as usize])
+        {
             return self.write_enters(number);
         }
         // One that the scheme holds back may wait for this one.
@@ -319,8 +320,7 @@ impl<S: Scheme> MemorySystem<S> {
             held.push(number);
             return;
         }
-        let now = self.wheel.now();
-        let route = self.scheme.own_write(now, WriteTicket(number), line, &mut self.outbox);
+        let route = self.write_is_looked_up(number, line, WriteRoute::Here);
         self.own_write_goes(number, route);
     }
 
@@ -366,7 +366,8 @@ impl<S: Scheme> MemorySystem<S> {
             self.writes.writes[number as usize];
         let ticket = WriteTicket(number);
         let seen = WriteSeen { ticket, line, words, data, cause, tag, lane, tx, sent };
-        match self.scheme.route_write(self.wheel.now(), &seen, &mut self.outbox) {
+        let route = self.scheme.route_write(self.wheel.now(), &seen, &mut self.outbox);
+        match self.write_is_looked_up(number, line, route) {
             WriteRoute::Here => {
                 self.write_is_placed(number, line);
                 self.write_enters(number);
@@ -441,21 +442,10 @@ impl<S: Scheme> MemorySystem<S> {
 
     /// Lets writes go on that the scheme releases, and ends those that it took.
     pub(in crate::timed) fn release_writes(&mut self) {
-        for (WriteTicket(number), route) in std::mem::take(&mut self.outbox.write_routes) {
-            let write = &self.writes.writes[number as usize];
-            let (of, state, side) = (write.of, write.state, write.side);
-            let waits = matches!(state, State::Waits | State::OwnWaits);
-            assert!(waits, "a write of {of} is released and does not wait");
-            if route == WriteRoute::Wait {
-                continue;
-            }
-            self.writes.held.retain(|held| *held != number);
-            self.writes.waiting -= usize::from(side == Side::Processor);
-            match state {
-                State::OwnWaits => self.own_write_goes(number, route),
-                _ => self.write_goes(number, route),
-            }
-            self.retry_held(Some(of));
+        for (write, route) in std::mem::take(&mut self.outbox.write_routes) {
+            let of = self.writes.writes[write.0 as usize].of;
+            let route = self.write_is_looked_up(write.0, of, route);
+            self.release_write(write, route);
         }
         for WriteTicket(number) in std::mem::take(&mut self.outbox.done) {
             let Write { of, state, cause, sent, origin, .. } = self.writes.writes[number as usize];
@@ -466,6 +456,24 @@ impl<S: Scheme> MemorySystem<S> {
             self.is_over(number, self.path_cycles);
             self.writes.free.push(number);
         }
+    }
+
+    /// Lets a write go on that waits, unless it is to wait longer.
+    pub(super) fn release_write(&mut self, WriteTicket(number): WriteTicket, route: WriteRoute) {
+        let write = &self.writes.writes[number as usize];
+        let (of, state, side) = (write.of, write.state, write.side);
+        let waits = matches!(state, State::Waits | State::OwnWaits);
+        assert!(waits, "a write of {of} is released and does not wait");
+        if route == WriteRoute::Wait {
+            return;
+        }
+        self.writes.held.retain(|held| *held != number);
+        self.writes.waiting -= usize::from(side == Side::Processor);
+        match state {
+            State::OwnWaits => self.own_write_goes(number, route),
+            _ => self.write_goes(number, route),
+        }
+        self.retry_held(Some(of));
     }
 
     /// Discards those writes of a line that have no place and that the scheme names. One that has
@@ -487,6 +495,9 @@ impl<S: Scheme> MemorySystem<S> {
             }
         }
         for (number, state) in discarded {
+            if let Some(entries) = &mut self.entries {
+                entries.lookups.forget(WriteTicket(number));
+            }
             let before = self.writes.held.len();
             self.writes.held.retain(|held| *held != number);
             if self.writes.held.len() == before {

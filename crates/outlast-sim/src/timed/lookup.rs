@@ -1,20 +1,23 @@
 //! Requests that look their block up, and wait where its entry is not cached.
 
-use outlast_sim::timed::{Cycle, Outbox, ReadTicket, Route, WriteRoute, WriteTicket};
+use super::{
+    ports::{Outbox, ReadTicket, Route, WriteRoute, WriteTicket},
+    time::Cycle,
+};
 use outlast_trace::LineAddr;
 
 /// A request that waits for its block's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub enum Waiting {
     /// A read of this line, and when its own lookup is over.
     Read(ReadTicket, LineAddr, Cycle),
     /// A write of these words of a line.
     Write(WriteTicket, LineAddr, Cycle, u8),
 }
 
-impl Asked {
+impl Waiting {
     /// Lets it go on to a line once its lookup is over.
-    pub(crate) fn release<T>(self, now: Cycle, to: LineAddr, out: &mut Outbox<T>) {
+    pub fn release<T>(self, now: Cycle, to: LineAddr, out: &mut Outbox<T>) {
         match self {
             Self::Read(ticket, _, over) => out.release(
                 ticket,
@@ -36,13 +39,13 @@ impl Asked {
 
 /// All that wait, in the order in which they came.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lookups {
-    waiting: Vec<(u64, Asked)>,
+pub struct Lookups {
+    waiting: Vec<(u64, Waiting)>,
 }
 
 impl Lookups {
     /// One waits for its block; returns whether it is the first of that block.
-    pub(crate) fn wait(&mut self, block: u64, asked: Asked) -> bool {
+    pub fn wait(&mut self, block: u64, asked: Waiting) -> bool {
         let is_first = !self.is_waited_for(block);
         self.waiting.push((block, asked));
         is_first
@@ -50,30 +53,31 @@ impl Lookups {
 
     /// Whether requests of a block wait.
     #[inline]
-    pub(crate) fn is_waited_for(&self, block: u64) -> bool {
+    pub fn is_waited_for(&self, block: u64) -> bool {
         self.waiting.iter().any(|(of, _)| *of == block)
     }
 
     /// A write waits no more: it is over.
-    pub(crate) fn forget(&mut self, write: WriteTicket) {
-        let is_it = |asked: &Asked| matches!(asked, Asked::Write(ticket, ..) if *ticket == write);
+    pub fn forget(&mut self, write: WriteTicket) {
+        let is_it =
+            |asked: &Waiting| matches!(asked, Waiting::Write(ticket, ..) if *ticket == write);
         self.waiting.retain(|(_, asked)| !is_it(asked));
     }
 
     /// The first that waits for a block.
-    pub(crate) fn first(&self, block: u64) -> Option<Asked> {
+    pub fn first(&self, block: u64) -> Option<Waiting> {
         self.waiting.iter().find(|(of, _)| *of == block).map(|(_, asked)| *asked)
     }
 
     /// The reads that wait for a block, which wait no more.
-    pub(crate) fn next_read(&mut self, block: u64) -> Option<Asked> {
-        let is_read = |asked: &Asked| matches!(asked, Asked::Read(..));
+    pub fn next_read(&mut self, block: u64) -> Option<Waiting> {
+        let is_read = |asked: &Waiting| matches!(asked, Waiting::Read(..));
         let at = self.waiting.iter().position(|(of, asked)| *of == block && is_read(asked))?;
         Some(self.waiting.remove(at).1)
     }
 
     /// The first that waits for a block, which waits no more.
-    pub(crate) fn next(&mut self, block: u64) -> Option<Asked> {
+    pub fn next(&mut self, block: u64) -> Option<Waiting> {
         let at = self.waiting.iter().position(|(of, _)| *of == block)?;
         Some(self.waiting.remove(at).1)
     }

@@ -6,7 +6,7 @@ const EMPTY: u64 = u64::MAX;
 /// Values under keys, a limited number in each set. A position stays valid until something is put
 /// there.
 #[derive(Clone, Debug)]
-pub(crate) struct SetAssoc<V> {
+pub struct SetAssoc<V> {
     sets: u64,
     ways: usize,
     /// The last set's number where that is a mask.
@@ -19,7 +19,7 @@ pub(crate) struct SetAssoc<V> {
 
 impl<V: Copy + Default> SetAssoc<V> {
     /// An empty table; one set and one way at least.
-    pub(crate) fn new(sets: u64, ways: u64) -> Self {
+    pub fn new(sets: u64, ways: u64) -> Self {
         let (sets, ways) = (sets.max(1), ways.max(1) as usize);
         let entries = sets as usize * ways;
         Self {
@@ -35,7 +35,7 @@ impl<V: Copy + Default> SetAssoc<V> {
 
     /// The set of a key.
     #[inline]
-    pub(crate) fn set_of(&self, key: u64) -> u64 {
+    pub fn set_of(&self, key: u64) -> u64 {
         self.mask.map_or_else(|| key % self.sets, |mask| key & mask)
     }
 
@@ -47,7 +47,7 @@ impl<V: Copy + Default> SetAssoc<V> {
 
     /// Where a key is.
     #[inline]
-    pub(crate) fn find(&self, key: u64) -> Option<usize> {
+    pub fn find(&self, key: u64) -> Option<usize> {
         let ways = self.ways_of(key);
         let first = ways.start;
         self.keys[ways].iter().position(|held| *held == key).map(|way| first + way)
@@ -55,48 +55,48 @@ impl<V: Copy + Default> SetAssoc<V> {
 
     /// The value at a position.
     #[inline]
-    pub(crate) fn value_mut(&mut self, at: usize) -> &mut V {
+    pub fn value_mut(&mut self, at: usize) -> &mut V {
         &mut self.values[at]
     }
 
     /// Empties a position.
-    pub(crate) fn clear(&mut self, at: usize) {
+    pub fn clear(&mut self, at: usize) {
         self.keys[at] = EMPTY;
     }
 
     /// Empties every position.
-    pub(crate) fn clear_all(&mut self) {
+    pub fn clear_all(&mut self) {
         self.keys.fill(EMPTY);
     }
 
     /// What it holds, set after set.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         let held = self.keys.iter().zip(&self.values);
         held.filter(|(key, _)| **key != EMPTY).map(|(key, value)| (*key, *value))
     }
 
     /// Counts a use of what is at a position.
     #[inline]
-    pub(crate) fn touch(&mut self, at: usize) {
+    pub fn touch(&mut self, at: usize) {
         self.uses += 1;
         self.used[at] = self.uses;
     }
 
     /// The value at a position.
     #[inline]
-    pub(crate) fn value(&mut self, at: usize) -> &mut V {
+    pub fn value(&mut self, at: usize) -> &mut V {
         &mut self.values[at]
     }
 
     /// What is at a position.
     #[inline]
-    pub(crate) fn get(&self, at: usize) -> Option<(u64, V)> {
+    pub fn get(&self, at: usize) -> Option<(u64, V)> {
         (self.keys[at] != EMPTY).then(|| (self.keys[at], self.values[at]))
     }
 
     /// Where a key that is not there may be put: an empty position, or that of the least rank, of
     /// which the one that was used longest ago. What has no rank stays.
-    pub(crate) fn room(&self, key: u64, rank: impl Fn(&V) -> Option<u8>) -> Option<usize> {
+    pub fn room(&self, key: u64, rank: impl Fn(&V) -> Option<u8>) -> Option<usize> {
         let ways = self.ways_of(key);
         if let Some(way) = self.keys[ways.clone()].iter().position(|held| *held == EMPTY) {
             return Some(ways.start + way);
@@ -106,7 +106,7 @@ impl<V: Copy + Default> SetAssoc<V> {
     }
 
     /// Puts a key's value at a position that [`room`](Self::room) has found.
-    pub(crate) fn put(&mut self, at: usize, key: u64, value: V) {
+    pub fn put(&mut self, at: usize, key: u64, value: V) {
         debug_assert!(self.ways_of(key).contains(&at), "a key stays in its set");
         (self.keys[at], self.values[at]) = (key, value);
         self.touch(at);
