@@ -5,10 +5,11 @@ use std::hash::Hasher;
 use std::io;
 use std::path::Path;
 
+use rustc_hash::FxHashMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::run::{Change, NodeId, Run, Step, Sync};
-use crate::tree::{is_name, is_size};
+use crate::tree::{Node, ROOT, is_name, is_size};
 
 const MARK: &[u8; 8] = b"outlastR";
 const VERSION: u32 = 1;
@@ -103,16 +104,64 @@ fn is_whole(run: &Run) -> bool {
             .events
             .iter()
             .all(|event| (event.call as usize) < run.calls.len() && step(&event.step))
+        && are_apart(run)
+}
+
+/// Whether each directory has one name at a time, and none lies within itself: a state's tree would have no end.
+fn are_apart(run: &Run) -> bool {
+    let is_dir = |node: &NodeId| matches!(run.base.node(*node), Node::Dir(_));
+    let mut places: FxHashMap<NodeId, (NodeId, &[u8])> = FxHashMap::default();
+    for dir in (0..run.base.len() as u32).map(NodeId) {
+        let Node::Dir(names) = run.base.node(dir) else { continue };
+        for (name, node) in names.iter().filter(|(_, node)| is_dir(node)) {
+            if *node == ROOT || places.insert(*node, (dir, name)).is_some() {
+                return false;
+            }
+        }
+    }
+    let reaches_end = |places: &FxHashMap<NodeId, (NodeId, &[u8])>, from: NodeId| {
+        let above = |node: &NodeId| places.get(node).map(|place| place.0);
+        std::iter::successors(Some(from), above).take(run.base.len() + 1).count() <= run.base.len()
+    };
+    if !places.keys().all(|node| reaches_end(&places, *node)) {
+        return false;
+    }
+    run.events.iter().all(|event| match &event.step {
+        Step::Change(Change::Name { dir, name, node: Some(node) }) if is_dir(node) => {
+            *node != ROOT
+                && places.insert(*node, (*dir, name)).is_none()
+                && reaches_end(&places, *node)
+        }
+        // It may come back under another name.
+        Step::Change(Change::Name { dir, name, node: None }) => {
+            places.retain(|_, place| *place != (*dir, &name[..]));
+            true
+        }
+        Step::Change(Change::Move { from, to, node, exchanged }) => {
+            let (from, to) = ((from.0, &from.1[..]), (to.0, &to.1[..]));
+            let moves = [(Some(node), from, to), (exchanged.as_ref(), to, from)];
+            let moves = moves.map(|(node, from, to)| (node.filter(|node| is_dir(node)), from, to));
+            moves.iter().all(|(node, from, to)| {
+                node.is_none_or(|node| places.insert(*node, *to) == Some(*from))
+            }) && moves.iter().all(|(node, ..)| node.is_none_or(|node| reaches_end(&places, *node)))
+        }
+        _ => true,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::{Call, Event};
-    use crate::tree::ROOT;
+
+    const INNER: NodeId = NodeId(1);
+    const OUTER: NodeId = NodeId(2);
 
     fn load_with(change: Change) -> Result<Run, LoadError> {
         let mut run = Run::empty("data".into());
+        let inner = run.base.add(Node::Dir(Default::default()));
+        let outer = run.base.add(Node::Dir([(b"inner".to_vec(), inner)].into()));
+        assert_eq!((inner, outer), (INNER, OUTER));
         run.calls.push(Call { tid: 1, text: "a call".into(), place: String::new() });
         run.events.push(Event { call: 0, step: Step::Change(change) });
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -131,5 +180,21 @@ mod tests {
         for to in [1 << 63, u64::MAX] {
             assert!(load_with(Change::Cut { node: ROOT, to }).is_err());
         }
+    }
+
+    #[test]
+    fn a_directory_within_itself_is_damage() {
+        let name = |dir, node| Change::Name { dir, name: b"b".to_vec(), node: Some(node) };
+        assert!(load_with(name(ROOT, OUTER)).is_ok());
+        for (dir, node) in [(ROOT, ROOT), (ROOT, INNER), (OUTER, OUTER), (INNER, OUTER)] {
+            assert!(load_with(name(dir, node)).is_err(), "{node:?} in {dir:?}");
+        }
+        let moved = |from: &[u8], dir| {
+            let (from, to) = ((OUTER, from.to_vec()), (dir, b"b".to_vec()));
+            load_with(Change::Move { from, to, node: INNER, exchanged: None })
+        };
+        assert!(moved(b"inner", ROOT).is_ok());
+        assert!(moved(b"other", ROOT).is_err(), "it would have two names");
+        assert!(moved(b"inner", INNER).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! Fences for two threads that each store and then look at what the other stored.
 
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use crate::sync::fence;
 
 /// Two fences that work as a pair, of which one side, the frequent one, may cost nothing.
 pub(crate) struct Barrier {
@@ -12,6 +14,12 @@ impl Barrier {
     /// A pair that works in this process.
     pub fn new() -> Self {
         Self { reaches_all: all_threads::register() }
+    }
+
+    /// A pair that believes in a system that reaches all threads, which the model lacks.
+    #[cfg(all(test, outlast_loom))]
+    pub fn one_sided() -> Self {
+        Self { reaches_all: true }
     }
 
     /// The frequent side's fence.
@@ -33,7 +41,7 @@ impl Barrier {
     }
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(miri), not(outlast_loom)))]
 mod all_threads {
     use rustix::thread::{MembarrierCommand, membarrier};
 
@@ -47,7 +55,7 @@ mod all_threads {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(not(all(target_os = "linux", not(miri), not(outlast_loom))))]
 mod all_threads {
     pub fn register() -> bool {
         false
@@ -57,7 +65,15 @@ mod all_threads {
 }
 
 /// A number that no other living thread has.
+#[cfg(not(all(test, outlast_loom)))]
 pub(crate) fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// The same in the model, which does not know that a place is given again only behind its last use.
+#[cfg(all(test, outlast_loom))]
+pub(crate) fn this_thread() -> usize {
+    loom::thread_local!(static HERE: &'static u8 = Box::leak(Box::new(0)));
+    HERE.with(|here| std::ptr::from_ref(*here).addr())
 }

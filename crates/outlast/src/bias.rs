@@ -27,7 +27,7 @@
 //!
 //! Only where lanes draw their numbers by themselves and lock what they have stored when they commit.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
@@ -36,6 +36,7 @@ use crate::ack::AsyncTicket;
 use crate::plant::Plant;
 use crate::pool::Pool;
 use crate::spin::SpinLock;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Lines in a page, as a power of two.
 const LINES_SHIFT: u32 = 6;
@@ -125,7 +126,10 @@ impl Bias {
     pub fn new(is_there: bool, lanes: usize, len: u64) -> Self {
         let pages = len.div_ceil(LINE_BYTES << LINES_SHIFT).next_power_of_two().min(PAGES_MAX);
         let words = match is_there {
+            #[cfg(not(all(test, outlast_loom)))]
             true => bytemuck::zeroed_slice_box(pages as usize),
+            #[cfg(all(test, outlast_loom))]
+            true => (0..pages).map(|_| AtomicU64::new(0)).collect(),
             false => Box::new([AtomicU64::new(Holder::Shared { since: 0 }.to_word())]) as Box<[_]>,
         };
         let lanes = (0..lanes).map(|_| LanePages::default()).collect();
@@ -357,7 +361,68 @@ impl<M: Medium> Pool<M> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, outlast_loom))]
+mod modelled {
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Mutex};
+    use outlast_pmem::Heap;
+
+    use super::*;
+    use crate::gate::Gate;
+
+    const LINE: LineAddr = LineAddr(1 << LINES_SHIFT);
+
+    /// BIAS-1: a lane relies on its bias inside the gate; another revokes it, waits, and takes locks.
+    fn revoke_beside_the_lane(gate: fn(usize) -> Gate) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let bias = Bias::new(true, 2, 4 * LINE_BYTES << LINES_SHIFT);
+            let page = bias.page(LINE);
+            bias.take(page, 0, 0, 0).unwrap();
+            let shared = Arc::new((bias, gate(2), Mutex::new(()), UnsafeCell::new(0)));
+            let owner = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let (bias, gate, lock, memory) = &*shared;
+                    gate.enter(&Heap::new(64), 0);
+                    match bias.holder(page) {
+                        Holder::Lane(0) => memory.with_mut(|_| ()),
+                        Holder::Shared { .. } => {
+                            let _locked = lock.lock().unwrap();
+                            memory.with_mut(|_| ());
+                        }
+                        // It gives up.
+                        _ => {}
+                    }
+                    gate.leave(0);
+                })
+            };
+            let (bias, gate, lock, memory) = &*shared;
+            assert!(bias.revoke(page, 0));
+            gate.await_outside(&Heap::new(64), 0);
+            assert!(bias.swap(page, Holder::Revoked(0), Holder::Shared { since: 1 }));
+            {
+                let _locked = lock.lock().unwrap();
+                memory.with_mut(|_| ());
+            }
+            owner.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_lane_whose_bias_is_revoked_is_waited_for() {
+        revoke_beside_the_lane(Gate::new);
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn loom_a_bias_without_its_fence_is_found() {
+        revoke_beside_the_lane(Gate::without_fences);
+    }
+}
+
+#[cfg(all(test, not(outlast_loom)))]
 mod tests {
     use outlast_pmem::Heap;
     use outlast_trace::PoolOffset;

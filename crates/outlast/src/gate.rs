@@ -8,13 +8,14 @@
 //!   the gate is closed: waiting, it would keep the closer waiting for ever. It counts that
 //!   before the first one ends, and the closer looks again until the count stands still.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 
 use crate::barrier::{Barrier, this_thread};
 use crate::padded::CachePadded;
 use crate::spin::wait;
+use crate::sync::{AtomicBool, AtomicUsize};
 
 /// The lane has no transaction.
 const IDLE: usize = 0;
@@ -168,7 +169,82 @@ impl Gate {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, outlast_loom))]
+mod modelled {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use outlast_pmem::Heap;
+
+    use super::*;
+
+    impl Gate {
+        /// Lanes do without their fence.
+        pub(crate) fn without_fences(lanes: usize) -> Self {
+            Self { barrier: Barrier::one_sided(), ..Self::new(lanes) }
+        }
+    }
+
+    /// GATE-1: a lane uses memory inside the gate, and a thread that has closed it uses the same.
+    fn close_beside_lanes(gate: fn(usize) -> Gate) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let gate = Arc::new(gate(1));
+            let memory = Arc::new(UnsafeCell::new(0));
+            let lane = {
+                let (gate, memory) = (gate.clone(), memory.clone());
+                loom::thread::spawn(move || {
+                    gate.enter(&Heap::new(64), 0);
+                    memory.with_mut(|_| ());
+                    gate.leave(0);
+                })
+            };
+            let closed = gate.close(&Heap::new(64));
+            memory.with_mut(|_| ());
+            drop(closed);
+            lane.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_who_has_closed_the_gate_is_alone() {
+        close_beside_lanes(Gate::new);
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn loom_a_gate_without_its_fence_is_found() {
+        close_beside_lanes(Gate::without_fences);
+    }
+
+    /// GATE-2: a thread goes from one lane to the other while another closes the gate.
+    #[test]
+    fn loom_a_thread_that_is_inside_goes_on() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let gate = Arc::new(Gate::new(2));
+            let memory = Arc::new(UnsafeCell::new(0));
+            let lane = {
+                let (gate, memory) = (gate.clone(), memory.clone());
+                loom::thread::spawn(move || {
+                    let medium = Heap::new(64);
+                    gate.enter(&medium, 0);
+                    gate.enter(&medium, 1);
+                    gate.leave(0);
+                    memory.with_mut(|_| ());
+                    gate.leave(1);
+                })
+            };
+            let closed = gate.close(&Heap::new(64));
+            memory.with_mut(|_| ());
+            drop(closed);
+            lane.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(outlast_loom)))]
 mod tests {
     use std::sync::atomic::AtomicBool;
 

@@ -88,6 +88,7 @@ mod seq;
 mod session;
 mod solo;
 mod spin;
+mod sync;
 mod transact;
 mod tx;
 pub mod typed;

@@ -23,12 +23,13 @@
 //!   locks, and the clock is raised to their numbers before the soloist draws one.
 //! * **SOLO-4** The last lane awake does not back off: one lane makes progress.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 
 use crate::gate::Gate;
 use crate::spin::{SpinLock, wait};
+use crate::sync::{AtomicU64, AtomicUsize};
 
 /// There is no soloist: all lanes lock.
 const SHARED: u64 = 0;
@@ -40,7 +41,7 @@ const ENDING: u64 = 1 << 63;
 const LET_GO: u64 = 1 << 62;
 
 /// Rounds that a lane waits for the end of a solo before it has the operating system interrupt the lane.
-const ROUNDS_TO_LET_GO: u32 = 32;
+const ROUNDS_TO_LET_GO: u32 = if cfg!(outlast_loom) { 1 } else { 32 };
 
 /// Who runs alone.
 pub(crate) struct Solo {
@@ -188,7 +189,78 @@ impl Drop for BackedOff<'_> {
     }
 }
 
-#[cfg(all(test, feature = "lab"))]
+#[cfg(all(test, outlast_loom))]
+mod modelled {
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Mutex};
+    use outlast_pmem::Heap;
+
+    use super::*;
+
+    /// Two lanes and memory that both change, behind a lock when they are not alone.
+    struct Shared {
+        solo: Solo,
+        gate: Gate,
+        lock: Mutex<()>,
+        memory: UnsafeCell<u64>,
+    }
+
+    impl Shared {
+        fn transaction(&self, id: usize) {
+            let alone = self.solo.enter(&Heap::new(64), &self.gate, id, |_| (), || true);
+            let locked = (!alone).then(|| self.lock.lock().unwrap());
+            self.memory.with_mut(|_| ());
+            drop(locked);
+            self.gate.leave(id);
+        }
+    }
+
+    fn model(gate: fn(usize) -> Gate, two: impl Fn(&Shared) + Clone + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        (model.preemption_bound, model.max_branches) = (Some(3), 20_000);
+        model.check(move || {
+            let shared = Shared {
+                solo: Solo::new(true),
+                gate: gate(2),
+                lock: Mutex::new(()),
+                memory: UnsafeCell::new(0),
+            };
+            let medium = Heap::new(64);
+            (0..2).for_each(|id| shared.solo.lane_taken(&medium, id, || ()));
+            let shared = Arc::new(shared);
+            let other = {
+                let (shared, two) = (shared.clone(), two.clone());
+                loom::thread::spawn(move || two(&shared))
+            };
+            (0..2).for_each(|_| shared.transaction(0));
+            other.join().unwrap();
+        });
+    }
+
+    /// SOLO-1, SOLO-2.
+    #[test]
+    fn loom_no_lane_runs_beside_a_soloist() {
+        model(Gate::new, |shared| shared.transaction(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn loom_a_soloist_without_its_fence_is_found() {
+        model(Gate::without_fences, |shared| shared.transaction(1));
+    }
+
+    /// SOLO-3.
+    #[test]
+    fn loom_a_lane_that_comes_back_is_seen() {
+        model(Gate::new, |shared| {
+            shared.transaction(1);
+            drop(shared.solo.back_off());
+            shared.transaction(1);
+        });
+    }
+}
+
+#[cfg(all(test, feature = "lab", not(outlast_loom)))]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 

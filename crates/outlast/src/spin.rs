@@ -48,6 +48,8 @@ pub(crate) fn wait_longer<M: Medium>(medium: &M, tries: &mut u32) {
 /// thread waited for may need this very core.
 #[inline]
 pub(crate) fn wait<M: Medium>(medium: &M, tries: &mut u32) {
+    #[cfg(all(test, outlast_loom))]
+    loom::thread::yield_now();
     medium.pause();
     *tries += 1;
     if !M::OBSERVED && (*tries).is_multiple_of(64) {
