@@ -107,7 +107,7 @@ fn recover(image: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_goes_elsewhere_is_current_all_at_once() {
-    let (log, states) = program(3, 60);
+    let (log, states) = program(21, 60);
     for kind in ["ooo", "inorder"] {
         let crash = |is_hasty| {
             let system = run(kind, Redirected { is_hasty, ..Redirected::default() }, &log);

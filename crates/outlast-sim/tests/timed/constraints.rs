@@ -313,7 +313,7 @@ fn locked_instructions_of_the_last_level_take_the_lookups_of_all() {
 /// A program of everything: loads, stores, flushes and streams near and far, on two cores.
 fn everything() -> OpLog {
     let mut log = OpLog::default();
-    let mut random = Random::new(1);
+    let mut random = Random::new(3);
     let mut draw = |below| random.below(below);
     for k in 0..6000 {
         let lane = LaneId((k % 2) as u16);
