@@ -158,19 +158,19 @@ macro_rules! below {
 
 /// Passes an access to the medium below, between the layer's two hooks.
 macro_rules! pass {
-    ($layer:ident, $access:expr, $on:expr, $cached:expr, $off:expr) => {{
+    ($layer:ident, $access:expr, $on:expr) => {
+        pass!($layer, $access, $on, $on)
+    };
+    ($layer:ident, $access:expr, $on:expr, $cached:expr $(, $off:expr)?) => {{
         let access = $access;
         let passed = match $layer.before(access) {
             Pass::On => $on,
             Pass::Cached => $cached,
-            Pass::Off => return $off,
+            Pass::Off => return $($off)?,
         };
         $layer.after(access);
         passed
     }};
-    ($layer:ident, $access:expr, $on:expr) => {
-        pass!($layer, $access, $on, $on, ())
-    };
 }
 
 // A call is as if it came from the place that called the layer: a recorder names that place.
@@ -225,7 +225,7 @@ impl<L: Layer> Medium for L {
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
         let inner = self.inner();
         let access = Access::Stream { at, len: bytes.len() as u64 };
-        pass!(self, access, inner.store_nt(at, bytes), inner.store(at, bytes), ());
+        pass!(self, access, inner.store_nt(at, bytes), inner.store(at, bytes));
     }
 
     #[inline(always)]
@@ -234,7 +234,7 @@ impl<L: Layer> Medium for L {
         let inner = self.inner();
         let access = Access::Stream { at: line.start(), len: 64 };
         let cached = || inner.store_words(line, !0, words);
-        pass!(self, access, inner.store_line_nt(line, words), cached(), ());
+        pass!(self, access, inner.store_line_nt(line, words), cached());
     }
 
     #[inline(always)]
@@ -242,7 +242,7 @@ impl<L: Layer> Medium for L {
     fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
         let inner = self.inner();
         let access = Access::Stream { at: line.start(), len: 64 };
-        pass!(self, access, inner.store_line(line, bytes), inner.store(line.start(), bytes), ());
+        pass!(self, access, inner.store_line(line, bytes), inner.store(line.start(), bytes));
     }
 
     #[inline(always)]
