@@ -103,7 +103,7 @@ pub(in crate::commands) fn xinfo(ctx: &mut Ctx<'_>) -> Done {
         for (name, group) in groups {
             let consumers = group.consumers_len(ctx.keys.mem)?;
             let pending = group.pending_len(ctx.keys.mem)?;
-            counted(ctx, 6, &name, [("consumers", consumers as u64), ("pending", pending)]);
+            counted(ctx, 6, &name, [("consumers", consumers), ("pending", pending)]);
             progress(ctx, stream, group)?;
         }
         return Ok(());
