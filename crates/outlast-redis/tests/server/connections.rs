@@ -360,8 +360,8 @@ fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
     empty(socket, password);
     let mut clients = Vec::new();
     for number in 0..1 + random.below(6) {
-        // No damage leads to another client's key, or to one of an earlier round.
-        let digits = format!("{number}{seed:012}");
+        // Damage of one byte, of two clients even, leads to no key that both have, and to none of an earlier round.
+        let digits = format!("{number}{seed:012}{number}");
         let prefix: String = digits.bytes().map(|digit| char::from(digit + 49)).collect();
         let bytes = script(&mut random, &prefix, password);
         let mut model = Model {
