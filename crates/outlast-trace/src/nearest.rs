@@ -4,7 +4,7 @@
 /// them.
 ///
 /// ```
-/// use outlast_sim::instead_of;
+/// use outlast_trace::instead_of;
 ///
 /// let policies = ["lru", "plru", "bip", "random"];
 /// assert_eq!(instead_of("randon", policies), "did you mean 'random'?");
