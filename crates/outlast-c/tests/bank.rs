@@ -53,9 +53,7 @@ fn the_bank_outlasts_being_killed() {
         ("redo", "logical"),
         ("undo-archapt", "physical"),
     ];
-    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
-    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(12);
-    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
+    let (rounds, seed) = common::rounds_and_seed(12);
     let pool = dir.path().join("bank.pool");
     let mut before = 0;
     for (round, (scheme, ack)) in (0..rounds).zip(kinds.iter().cycle()) {

@@ -44,9 +44,7 @@ fn the_ledger_outlasts_being_killed() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let ledger = built(&cc, dir.path());
     let schemes = ["swift", "redo", "undo", "redo-archapt", "atlas"];
-    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
-    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(10);
-    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
+    let (rounds, seed) = common::rounds_and_seed(10);
     let pool = dir.path().join("ledger.pool");
     let pool = pool.to_str().unwrap();
     let mut before = 0;

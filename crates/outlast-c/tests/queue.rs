@@ -33,9 +33,7 @@ fn shown(queue: &Path, pool: &str) -> [u64; 3] {
 fn the_queue_outlasts_being_killed() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let Some(queue) = built(dir.path()) else { return };
-    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
-    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(6);
-    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
+    let (rounds, seed) = common::rounds_and_seed(6);
     let pool = dir.path().join("queue.pool");
     let pool = pool.to_str().unwrap();
     let mut before = 0;

@@ -312,6 +312,12 @@ fn a_program_that_writes_more_than_can_be_held() {
         let Some(line) = refusal(&output) else { return };
         assert!(line.contains("more than 2000000 bytes"), "{line}");
     }
+    let tool = Tool::new();
+    let mut command = tool.command(TOOL);
+    command.env("OUTLAST_CHECK_BYTES", "2 MB").args(["--dir", "data", "--then", "true {}"]);
+    let output = command.args(["--", "/bin/true"]).output().unwrap();
+    let Some(line) = refusal(&output) else { return };
+    assert!(line.contains("OUTLAST_CHECK_BYTES=2 MB: a number of bytes"), "{line}");
 }
 
 #[test]

@@ -201,3 +201,27 @@ fn each_state_is_opened_twice() {
         }
     }
 }
+
+/// A state whose recovery is right, and in which the next record harms.
+#[test]
+fn each_recovered_state_is_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("data");
+    let program = outlast_check::Program::new("sh")
+        .args(["-c", "echo a >$0/a; echo b >$0/b"])
+        .arg(dir.as_os_str())
+        .dir(&dir)
+        .write("[ -e {}/b ] || touch {}/harmed");
+    let judged = program.clone().judge("log=a").check().unwrap_err().to_string();
+    assert!(judged.contains("goes with a check of one's own"), "{judged}");
+    match program.then("[ ! -e {}/harmed ]").check() {
+        Ok(report) => {
+            let found = report.findings().any(|finding| finding.wrong == "written to: status 1");
+            assert!(found, "{report}");
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("refuses to trace"), "{error}");
+            println!("skipped: {error}");
+        }
+    }
+}

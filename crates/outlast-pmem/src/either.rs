@@ -4,7 +4,7 @@ use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::error::{MapError, MediumFailure};
 use crate::fence_log::FenceRegion;
-use crate::layer::pass_on;
+use crate::layer::{pass_on, pass_on_unobserved};
 use crate::medium::{GrowError, Mark, Medium};
 
 /// A medium of one kind or of another, chosen at run time. Code that is generic over its medium is
@@ -31,22 +31,10 @@ macro_rules! chosen {
 impl<A: Medium, B: Medium> Medium for Either<A, B> {
     const OBSERVED: bool = A::OBSERVED || B::OBSERVED;
 
+    pass_on_unobserved!(chosen);
+
     pass_on! {
         chosen:
-        planted() -> u16;
-        has_atomic_line() -> bool;
-        len() -> u64;
-        is_forked() -> bool;
-        failure() -> Option<MediumFailure>;
-        is_usable() -> bool;
-        is_paged() -> bool;
-        begin_fence_log(region: FenceRegion, first: u64);
-        fence_log_used_bytes() -> u64;
-        write_in_place() -> Result<(), MapError>;
-        file() -> Option<&std::fs::File>;
-        load(at: PoolOffset, out: &mut [u8]);
-        load_u64(at: PoolOffset) -> u64;
-        verify(at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool;
         store(at: PoolOffset, bytes: &[u8]);
         store_u64(at: PoolOffset, value: u64);
         store_words(line: LineAddr, mask: u8, words: &[u64; 8]);
@@ -58,11 +46,5 @@ impl<A: Medium, B: Medium> Medium for Either<A, B> {
         fence();
         try_fence() -> bool;
         compare_exchange_u64(at: PoolOffset, current: u64, new: u64) -> Result<u64, u64>;
-        prefetch_write(line: LineAddr);
-        prefetch_read(line: LineAddr);
-        stream_from(first: LineAddr, lines: u64) -> u64;
-        grow(len: u64) -> Result<(), GrowError>;
-        mark(mark: Mark);
-        pause();
     }
 }

@@ -149,6 +149,36 @@ macro_rules! pass_on {
 }
 pub(crate) use pass_on;
 
+/// The methods that are no [`Access`].
+macro_rules! pass_on_unobserved {
+    ($to:ident) => {
+        $crate::layer::pass_on! {
+            $to:
+            planted() -> u16;
+            has_atomic_line() -> bool;
+            len() -> u64;
+            is_forked() -> bool;
+            failure() -> Option<MediumFailure>;
+            is_usable() -> bool;
+            is_paged() -> bool;
+            begin_fence_log(region: FenceRegion, first: u64);
+            fence_log_used_bytes() -> u64;
+            write_in_place() -> Result<(), MapError>;
+            file() -> Option<&std::fs::File>;
+            load(at: PoolOffset, out: &mut [u8]);
+            load_u64(at: PoolOffset) -> u64;
+            verify(at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool;
+            prefetch_write(line: LineAddr);
+            prefetch_read(line: LineAddr);
+            stream_from(first: LineAddr, lines: u64) -> u64;
+            grow(len: u64) -> Result<(), GrowError>;
+            mark(mark: Mark);
+            pause();
+        }
+    };
+}
+pub(crate) use pass_on_unobserved;
+
 /// Calls the medium below a layer.
 macro_rules! below {
     ($layer:ident, $($call:tt)*) => {
@@ -177,29 +207,7 @@ macro_rules! pass {
 impl<L: Layer> Medium for L {
     const OBSERVED: bool = <L::Inner as Medium>::OBSERVED;
 
-    pass_on! {
-        below:
-        planted() -> u16;
-        has_atomic_line() -> bool;
-        len() -> u64;
-        is_forked() -> bool;
-        failure() -> Option<MediumFailure>;
-        is_usable() -> bool;
-        is_paged() -> bool;
-        begin_fence_log(region: FenceRegion, first: u64);
-        fence_log_used_bytes() -> u64;
-        write_in_place() -> Result<(), MapError>;
-        file() -> Option<&std::fs::File>;
-        load(at: PoolOffset, out: &mut [u8]);
-        load_u64(at: PoolOffset) -> u64;
-        verify(at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool;
-        prefetch_write(line: LineAddr);
-        prefetch_read(line: LineAddr);
-        stream_from(first: LineAddr, lines: u64) -> u64;
-        grow(len: u64) -> Result<(), GrowError>;
-        mark(mark: Mark);
-        pause();
-    }
+    pass_on_unobserved!(below);
 
     #[inline(always)]
     #[track_caller]

@@ -105,6 +105,13 @@ pub fn kill_one(program: &Path, arguments: &[&str], patience: u64) -> u64 {
     last
 }
 
+/// `OUTLAST_KILL_ROUNDS`, or so many, and `OUTLAST_KILL_SEED`.
+pub fn rounds_and_seed(rounds: u64) -> (u64, u64) {
+    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
+    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(rounds);
+    (rounds, number("OUTLAST_KILL_SEED").unwrap_or(1))
+}
+
 /// A moment from 1 to 2000 reports, of a seed and a round.
 pub fn patience(seed: u64, round: u64) -> u64 {
     let x = (seed << 32 | (round + 1)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -229,7 +229,7 @@ fn trace(options: &Options) -> Result<Run, CaptureError> {
     let late = over.stop();
     let ended = ended?;
     if tracer.watch.is_full() {
-        return Err(io::Error::other(watch::too_much()).into());
+        return Err(tracer.watch.too_much().into());
     }
     if tracer.foreign {
         return Err(CaptureError::Foreign(program.display().to_string()));

@@ -44,7 +44,9 @@ pub struct Watch {
     read: Read,
     cut: FxHashMap<NodeId, u64>,
     fault: Option<String>,
-    /// Bytes that may still be held: those of the directory before the run, and of every change.
+    /// Bytes that may be held, those of the directory before the run and of every change; and how many of
+    /// them still may.
+    most: u64,
     room: u64,
     /// The stack of the call that is recorded.
     pub(super) stack: Option<StackId>,
@@ -56,21 +58,24 @@ pub struct Watch {
 pub const BYTES_MAX: &str = "OUTLAST_CHECK_BYTES";
 
 /// Bytes that a captured run may hold: a quarter of the memory, unless the environment says otherwise.
-fn bytes_max() -> u64 {
-    if let Some(bytes) = std::env::var(BYTES_MAX).ok().and_then(|text| text.parse().ok()) {
-        return bytes;
+fn bytes_max() -> io::Result<u64> {
+    if let Some(text) = std::env::var_os(BYTES_MAX) {
+        let bytes = text.to_str().and_then(|text| text.parse().ok());
+        let text = text.display();
+        return bytes.ok_or_else(|| {
+            io::Error::other(format!("{BYTES_MAX}={text}: a number of bytes would be right"))
+        });
     }
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = memory.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-    kib.map_or(4 << 30, |kib| kib * 1024 / 4)
+    Ok(kib.map_or(4 << 30, |kib| kib * 1024 / 4))
 }
 
-/// More than that is written, or there from the start.
-pub(super) fn too_much() -> String {
-    let most = bytes_max();
-    format!(
+/// More than so many bytes are written, or there from the start.
+fn too_much(most: u64) -> io::Error {
+    io::Error::other(format!(
         "a captured run holds all that is written, and more than {most} bytes are: a smaller run would be right, or a larger {BYTES_MAX}"
-    )
+    ))
 }
 
 /// Opens `path` for its identity alone, which the descriptor pins.
@@ -88,7 +93,8 @@ impl Watch {
         let device = fs::metadata(&dir)?.dev();
         let mut nodes = FxHashMap::default();
         let mut held = Vec::new();
-        let mut room = bytes_max();
+        let most = bytes_max()?;
+        let mut room = most;
         let mut seen = |path: &Path, node: NodeId| -> io::Result<()> {
             let metadata = fs::symlink_metadata(path)?;
             if metadata.dev() != device {
@@ -98,7 +104,7 @@ impl Watch {
             let file = if metadata.is_file() { File::open(path)? } else { pin(path)? };
             if metadata.is_file() {
                 let left = room.checked_sub(metadata.blocks() * 512);
-                room = left.ok_or_else(|| io::Error::other(too_much()))?;
+                room = left.ok_or_else(|| too_much(most))?;
             }
             nodes.insert((metadata.dev(), metadata.ino()), node);
             held.resize_with(node.0 as usize + 1, || None);
@@ -121,6 +127,7 @@ impl Watch {
             read: Read::default(),
             cut: FxHashMap::default(),
             fault: None,
+            most,
             room,
             stack: None,
             stacks: Vec::new(),
@@ -137,6 +144,12 @@ impl Watch {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.room == 0
+    }
+
+    /// The error of a run that is too large.
+    #[must_use]
+    pub fn too_much(&self) -> io::Error {
+        too_much(self.most)
     }
 
     /// The node of an identity.

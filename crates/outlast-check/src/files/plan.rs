@@ -203,6 +203,12 @@ impl Plan {
         if self.models.is_empty() {
             return bad("no model of a file system");
         }
+        if let (Some(_), Check::Judge(judge)) = (&self.write, &self.check) {
+            return bad(format!(
+                "a command that writes goes with a check of one's own, and the check is the judge {}",
+                judge.text()
+            ));
+        }
         Ok(())
     }
 
