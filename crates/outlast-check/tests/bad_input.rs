@@ -306,7 +306,8 @@ fn a_program_that_writes_more_than_can_be_held() {
         fs::write(tool.path().join("data/there"), vec![1; there]).unwrap();
         let mut command = tool.command(TOOL);
         command.env("OUTLAST_CHECK_BYTES", "2000000");
-        command.args(["--dir", "data", "--then", "true {}", "--", "/bin/sh", "-c", program]);
+        let options = ["--dir", "data", "--time", "30", "--then", "true {}", "--"];
+        command.args(options).args(["/bin/sh", "-c", program]);
         let output = command.output().unwrap();
         tool.is_clean();
         let Some(line) = refusal(&output) else { return };

@@ -71,7 +71,7 @@ fn bytes_max() -> io::Result<u64> {
     Ok(kib.map_or(4 << 30, |kib| kib * 1024 / 4))
 }
 
-/// More than so many bytes are written, or there from the start.
+/// Refuses a run whose writes and first content are more than `most` bytes.
 fn too_much(most: u64) -> io::Error {
     io::Error::other(format!(
         "a captured run holds all that is written, and more than {most} bytes are: a smaller run would be right, or a larger {BYTES_MAX}"
