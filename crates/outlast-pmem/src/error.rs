@@ -205,7 +205,9 @@ pub(crate) fn same_error(error: &io::Error) -> io::Error {
 
 impl MapError {
     /// Sorts an error of the operating system into the kinds above.
-    pub(crate) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
+    /// What the system said of `what` was to be done with a file.
+    #[doc(hidden)]
+    pub fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },

@@ -51,6 +51,7 @@ mod page_cache;
 mod process;
 mod recorder;
 pub mod schedule;
+mod side;
 
 pub use beside::read_beside;
 pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
@@ -73,3 +74,4 @@ pub use overlay::Overlay;
 pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};
+pub use side::{Place, Side};

@@ -214,6 +214,38 @@ impl Mapped {
         Ok(Self::of(path, made, file, options))
     }
 
+    /// Maps an existing file for reading without locking it, beside a process that may have it open for
+    /// writing: its bytes change meanwhile. The caller knows by other means which of them belong together.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_beside(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        let options = MapOptions { read_only: true, ..options.clone() };
+        check_domain(path, options.domain)?;
+        let file = locked::open(path, &options)?;
+        let len = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
+        check_len(path, len)?;
+        let made = map_as_it_is(path, &file, len, &options)?;
+        Ok(Self::of(path, made, file, &options))
+    }
+
+    /// Maps at least so many bytes of a file of words that processes share, without a lock of its own. What it has not
+    /// yet is zero. Nothing of it is durable.
+    pub(crate) fn share(path: &Path, file: File, len: u64) -> Result<Self, MapError> {
+        let found = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
+        if found < len {
+            allocate(path, &file, found, len)?;
+        }
+        let len = found.max(len);
+        let options =
+            MapOptions { domain: Some(Domain::Process), max_len: len, ..MapOptions::default() };
+        let made = map_as_it_is(path, &file, len, &options)?;
+        let mut shared = Self::of(path, made, file, &options);
+        shared.file.keep_locks();
+        Ok(shared)
+    }
+
     fn of(path: &Path, made: Made, file: File, options: &MapOptions) -> Self {
         let Made { window, detection, max_len } = made;
         let domain = options.domain.unwrap_or(detection.domain);
@@ -667,6 +699,20 @@ fn fill_and_map(
 }
 
 fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made, MapError> {
+    let made = map_as_it_is(path, file, len, options)?;
+    if options.read_only && os::volatile_fs(file).is_some() {
+        made.window.cover_holes(file).map_err(|error| MapError::io(path, "map", error))?;
+    }
+    Ok(made)
+}
+
+/// Maps a file of which holes stay holes, where another process may store to them.
+fn map_as_it_is(
+    path: &Path,
+    file: &File,
+    len: u64,
+    options: &MapOptions,
+) -> Result<Made, MapError> {
     // What is only read does not grow, and reserved addresses count where these are limited.
     let max_len = if options.read_only { len } else { options.max_len.max(len) };
     let volatile_fs = os::volatile_fs(file);
@@ -681,9 +727,6 @@ fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made,
     })?;
     let mapped_sync =
         mapping.extend(file, len).map_err(|error| MapError::io(path, "map", error))?;
-    if options.read_only && volatile_fs.is_some() {
-        mapping.cover_holes(file, len).map_err(|error| MapError::io(path, "map", error))?;
-    }
     let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
     let domain = options.domain.unwrap_or(detection.domain);
     if domain.row().is_paged && !options.read_only {

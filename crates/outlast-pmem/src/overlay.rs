@@ -49,6 +49,11 @@ impl<M: Medium> Overlay<M> {
         self.pages().len() as u64 * PAGE_BYTES
     }
 
+    /// The medium underneath, to read.
+    pub fn below(&self) -> &M {
+        &self.below
+    }
+
     /// The medium underneath, as it was given.
     pub fn into_below(self) -> M {
         self.below
@@ -111,6 +116,10 @@ impl<M: Medium> Medium for Overlay<M> {
 
     fn failure(&self) -> Option<crate::MediumFailure> {
         self.below.failure()
+    }
+
+    fn is_usable(&self) -> bool {
+        self.below.is_usable()
     }
 
     fn is_paged(&self) -> bool {

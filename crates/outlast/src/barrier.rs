@@ -16,6 +16,23 @@ impl Barrier {
         Self { reaches_all: all_threads::register() }
     }
 
+    /// A pair whose heavy side is another process's, [`reach_other_processes`](Self::reach_other_processes).
+    pub fn between_processes() -> Self {
+        Self { reaches_all: all_threads::register_among_processes() }
+    }
+
+    /// The light side does nothing, and leaves all to the heavy one.
+    pub fn is_one_sided(&self) -> bool {
+        self.reaches_all
+    }
+
+    /// The heavy side for threads of processes that have a pair [between processes](Self::between_processes).
+    /// `false` where the system has none.
+    pub fn reach_other_processes() -> bool {
+        fence(Ordering::SeqCst);
+        all_threads::fence_among_processes()
+    }
+
     /// A pair that believes in a system that reaches all threads, which the model lacks.
     #[cfg(all(test, outlast_loom))]
     pub fn one_sided() -> Self {
@@ -53,6 +70,14 @@ mod all_threads {
     pub fn fence() {
         membarrier(MembarrierCommand::PrivateExpedited).expect("the process has registered");
     }
+
+    pub fn register_among_processes() -> bool {
+        membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+    }
+
+    pub fn fence_among_processes() -> bool {
+        membarrier(MembarrierCommand::GlobalExpedited).is_ok()
+    }
 }
 
 #[cfg(not(all(target_os = "linux", not(miri), not(outlast_loom))))]
@@ -62,6 +87,14 @@ mod all_threads {
     }
 
     pub fn fence() {}
+
+    pub fn register_among_processes() -> bool {
+        false
+    }
+
+    pub fn fence_among_processes() -> bool {
+        false
+    }
 }
 
 /// A number that no other living thread has.

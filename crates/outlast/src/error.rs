@@ -125,6 +125,12 @@ pub enum PoolError {
         /// Live records found, and lines that the log of fences has newer.
         records: usize,
     },
+    /// The pool can't be read beside the process that has it open for writing.
+    #[error("no snapshot of the pool: {why}")]
+    NoSnapshot {
+        /// The reason.
+        why: &'static str,
+    },
     /// Transactions were to run on a pool that was opened for reading only.
     #[error("opened for reading only: open the pool for writing to run transactions")]
     ReadOnly,

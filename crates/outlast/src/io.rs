@@ -8,19 +8,22 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::plant::{Plant, met};
+use crate::versions::Versions;
 
 /// A medium, and which planted bug is switched on. Copied freely.
-pub(crate) struct Io<'a, M> {
+pub(crate) struct Io<'a, M: Medium> {
     pub medium: &'a M,
+    /// Of a running pool that others may read.
+    versions: Option<&'a Versions<M>>,
 }
 
-impl<M> Clone for Io<'_, M> {
+impl<M: Medium> Clone for Io<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M> Copy for Io<'_, M> {}
+impl<M: Medium> Copy for Io<'_, M> {}
 
 /// The sites, each documented by its purpose, which is also what it says of itself.
 macro_rules! described {
@@ -153,7 +156,22 @@ const NEVER_STORED_TO: LineAddr = LineAddr(5);
 
 impl<'a, M: Medium> Io<'a, M> {
     pub fn new(medium: &'a M) -> Self {
-        Self { medium }
+        Self { medium, versions: None }
+    }
+
+    /// That of a running pool.
+    pub fn of_pool(medium: &'a M, versions: Option<&'a Versions<M>>) -> Self {
+        Self { medium, versions }
+    }
+
+    /// VERSION-3: these bytes belong to no commit yet, and will be changed.
+    #[inline]
+    pub fn keep(self, at: PoolOffset, len: u64) {
+        if let Some(versions) = self.versions
+            && versions.is_read()
+        {
+            versions.keep_before_commit(self.medium, ByteRange::new(at, len));
+        }
     }
 
     /// Whether the medium carries this planted bug. Never on a medium that does not observe, nor without the feature `lab`; the

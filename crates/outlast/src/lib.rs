@@ -92,6 +92,7 @@ mod sync;
 mod transact;
 mod tx;
 pub mod typed;
+mod versions;
 mod word;
 mod writeback;
 
@@ -125,3 +126,4 @@ pub use sealed::seal_at as sealed_word;
 pub use session::{Session, SessionError};
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
+pub use versions::{PoolReader, ReadError, Snapshot, Turns};

@@ -34,6 +34,11 @@ impl Locked {
         Self { file, forgets_cached: AtomicBool::new(false), owner, read_only }
     }
 
+    /// Dropping it leaves locks alone.
+    pub fn keep_locks(&mut self) {
+        self.read_only = true;
+    }
+
     /// A write has failed: whatever opens the file next is to see what the medium has.
     pub fn forget_cached_when_dropped(&self) {
         self.forgets_cached.store(true, Ordering::Relaxed);
@@ -59,29 +64,35 @@ impl Drop for Locked {
 
 /// Opens the file that has this name when it is locked (F1).
 pub(super) fn open_and_lock(path: &Path, options: &MapOptions) -> Result<File, MapError> {
-    let what = if options.read_only { "read" } else { "read and write" };
-    let failed = |error| MapError::io(path, what, error);
     for _ in 0..REPLACED_MAX {
-        // Asked before opening, because the opening of a pipe waits for its other end.
-        let kind = fs::metadata(path).map_err(failed)?.file_type();
-        if !kind.is_file() {
-            let is = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
-            return Err(MapError::NotRegular { path: path.to_owned(), is });
-        }
-        let file =
-            OpenOptions::new().read(true).write(!options.read_only).open(path).map_err(failed)?;
+        let file = open(path, options)?;
         lock(path, &file, options)?;
-        if crate::is_named(path, &file).map_err(failed)? {
+        if crate::is_named(path, &file).map_err(|error| MapError::io(path, "find", error))? {
             return Ok(file);
         }
     }
     Err(MapError::Replaced { path: path.to_owned() })
 }
 
+/// Opens a regular file.
+pub(super) fn open(path: &Path, options: &MapOptions) -> Result<File, MapError> {
+    let what = if options.read_only { "read" } else { "read and write" };
+    let failed = |error| MapError::io(path, what, error);
+    // Asked before opening, because the opening of a pipe waits for its other end.
+    let kind = fs::metadata(path).map_err(failed)?.file_type();
+    if !kind.is_file() {
+        let is = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
+        return Err(MapError::NotRegular { path: path.to_owned(), is });
+    }
+    OpenOptions::new().read(true).write(!options.read_only).open(path).map_err(failed)
+}
+
 /// A child that another thread forks has what this process closes meanwhile open for a moment, until
-/// it runs its own program.
+/// it runs its own program. Those who only read mostly have a file locked for moments, and a writer waits for them for
+/// half a second.
 pub(super) fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(), MapError> {
     const TRIES: u32 = 10;
+    const TRIES_BESIDE_READERS: u32 = 250;
     const BETWEEN_TRIES: Duration = Duration::from_millis(2);
     let mut tries = 0;
     loop {
@@ -90,6 +101,12 @@ pub(super) fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(),
         match locked {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock)
+                if tries < TRIES_BESIDE_READERS && file.try_lock_shared().is_ok() =>
+            {
+                file.unlock().map_err(|error| MapError::io(path, "unlock", error))?;
+                std::thread::sleep(BETWEEN_TRIES);
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err(MapError::AlreadyOpen { path: path.to_owned() });
             }

@@ -52,6 +52,11 @@ impl Window {
         Ok(())
     }
 
+    /// Maps zeros over holes of the file, so that to read them allocates nothing.
+    pub fn cover_holes(&self, file: &File) -> io::Result<()> {
+        self.mapping.cover_holes(file, self.len.load(Ordering::Relaxed))
+    }
+
     /// What is stored from now on is seen by this process and reaches the file no more, as far as the
     /// system can do that.
     pub fn detach(&self, file: &File) {

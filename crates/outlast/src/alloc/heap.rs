@@ -427,6 +427,7 @@ impl Heap {
             .collect();
         for &chunk in &empty {
             let word_at = self.geometry.directory_at(chunk);
+            io.keep(word_at, 8);
             io.medium.store_u64(word_at, ChunkWord::Free.to_word(word_at));
             io.flush(Site::ChunkWord, word_at, 8);
             self.changed.push(ByteRange::new(word_at, 8));
@@ -456,6 +457,7 @@ impl Heap {
         let shape = state().shape;
         for &chunk in &chunks {
             let bitmap = bitmap_range(geometry.chunk_at(chunk), &shape);
+            io.keep(bitmap.at, bitmap.len);
             for word in (0..u64::from(shape.bitmap_words)).map(|index| bitmap.at.plus(index * 8)) {
                 io.medium.store_u64(word, seal_at(0, word));
             }
@@ -468,6 +470,7 @@ impl Heap {
         for &chunk in &chunks {
             let at = geometry.chunk_at(chunk);
             let word_at = geometry.directory_at(chunk);
+            io.keep(word_at, 8);
             io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word(word_at));
             self.changed.push(ByteRange::new(word_at, 8));
             // Empty checksums lie anywhere in the chunk.
@@ -629,6 +632,7 @@ impl Heap {
         settle: &dyn Fn(),
     ) -> Result<Region> {
         let region = self.reserve_unscrubbed(io, lines, settle)?;
+        io.keep(region.at, region.lines * LINE_BYTES);
         if !io.plants(Plant::RegionNotScrubbed) {
             let words = if io.medium.is_paged() { 0..=TAG_AT } else { TAG_AT..=TAG_AT };
             for line in 0..region.lines {

@@ -73,6 +73,10 @@ impl<M: Medium> RecoveredPool<M> {
 
     /// The same one by one; `tell` hears of the chunk that each matrix begins in.
     pub(crate) fn for_each_fault(&self, tell: &mut dyn FnMut(u64), mut visit: impl FnMut(Fault)) {
+        // A writer's checksums follow its data later.
+        if self.is_beside_writer() {
+            return;
+        }
         let geometry = &self.header().geometry;
         self.for_each_matrix(|matrices, content, matrix| {
             tell(geometry.chunk_of(matrix.data.start()));

@@ -12,6 +12,7 @@ use crate::pool::open::peek;
 use crate::pool::{
     CreateOptions, Header, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool,
 };
+use crate::versions::{Versions, WritersPlace};
 
 /// A pool in a mapped file.
 pub type FilePool = Pool<Mapped>;
@@ -59,8 +60,12 @@ impl FilePool {
             .ok_or(PoolError::TooLarge { given: len })?;
         create.geometry_under(open.scheme, len)?;
         let medium = Mapped::create_hidden(&path, len, map, MAGIC.to_le_bytes())?;
-        let pool = Self::create_on(medium, create, open)?;
+        let mut pool = Self::create_on(medium, create, open)?;
         pool.medium().show()?;
+        pool.versions = Versions::open(&pool.medium, &pool.header, None).map(Box::new);
+        if let Some(versions) = &pool.versions {
+            versions.start(pool.commits_later);
+        }
         Ok(pool)
     }
 
@@ -110,12 +115,18 @@ impl UnrecoveredPool<Mapped> {
     /// [`PoolError`]. What cannot be mapped and is no pool either is [`PoolError::NotAPool`].
     pub fn open_file(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let path = path.as_ref();
-        Self::open(Mapped::open(path, map).map_err(|error| match error {
+        let place = if map.read_only { None } else { WritersPlace::of_path(path) };
+        let pool = Self::open(Mapped::open(path, map).map_err(|error| match error {
             MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
                 PoolError::NotAPool
             }
             error => error.into(),
-        })?)
+        })?)?;
+        Ok(if map.read_only {
+            pool
+        } else {
+            pool.with_versions(|pool, header| Versions::open(pool, header, place))
+        })
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use lane_log::LaneLog;
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
-pub(crate) use open::{parse_root, root_word};
+pub(crate) use open::{parse_root, read_generation, read_root, root_word};
 pub use options::PoolOptions;
 use queue::LaneQueue;
 pub use reader::Reader;
@@ -69,6 +69,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::Abort;
+use crate::versions::Versions;
 use crate::writeback::{self, Reach, Sweeper};
 
 /// Bytes that a pool of some megabytes grows by. Each growth costs a file its syncs.
@@ -119,6 +120,8 @@ pub struct Pool<M: Medium> {
     pub(crate) plan: writeback::Plan,
     /// The pool grows by itself up to this length.
     grow_limit_bytes: u64,
+    /// What processes that read it need.
+    pub(crate) versions: Option<Box<Versions<M>>>,
 }
 
 impl<M: Medium> Pool<M> {
@@ -178,7 +181,7 @@ impl<M: Medium> Pool<M> {
 
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
-        Io::new(&self.medium)
+        Io::of_pool(&self.medium, self.versions.as_deref())
     }
 
     /// The number that `counter` is in this opening.
@@ -202,6 +205,7 @@ impl<M: Medium> Pool<M> {
         if chunks <= heap.chunk_count() {
             return Ok(());
         }
+        io.keep(CHUNKS_AT, 8);
         let raise_size = || {
             self.medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
             io.flush(Site::Chunks, CHUNKS_AT, 8);
@@ -220,6 +224,12 @@ impl<M: Medium> Pool<M> {
         }
         heap.grow_to(chunks);
         Ok(())
+    }
+
+    /// Whether another process waits to open the pool for writing. Who can do without it for a while closes it: see
+    /// [`Turns`](crate::Turns).
+    pub fn is_wanted(&self) -> bool {
+        self.versions.as_ref().is_some_and(|versions| versions.is_wanted())
     }
 
     /// Grows by a sixteenth of the heap, a small one by up to a quarter, or by what a block of `bytes`

@@ -29,6 +29,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
+use crate::versions::Versions;
 use crate::writeback::{Plan, Sweeper};
 
 /// How long a thread waits for a lane by default: many times what the slowest disk takes for a
@@ -128,11 +129,12 @@ pub struct PoolInfo {
 }
 
 /// A pool whose header proves itself. Its data may be in the middle of anything.
-pub struct UnrecoveredPool<M> {
+pub struct UnrecoveredPool<M: Medium> {
     medium: M,
     header: Header,
     chunks: u64,
     fences: Fences,
+    versions: Option<Box<Versions<M>>>,
 }
 
 impl<M: Medium> UnrecoveredPool<M> {
@@ -143,7 +145,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             0 => prove_all(&medium)?,
             _ => prove_all(&fences.view(&medium))?,
         };
-        Ok(Self { medium, header, chunks, fences })
+        Ok(Self { medium, header, chunks, fences, versions: None })
     }
 
     /// The facts about the pool that are known without changing it.
@@ -188,6 +190,15 @@ impl<M: Medium> UnrecoveredPool<M> {
         self.medium
     }
 
+    /// Other processes that read the pool are told of what changes from here on.
+    pub(super) fn with_versions(
+        mut self,
+        of: impl FnOnce(&M, &Header) -> Option<Versions<M>>,
+    ) -> Self {
+        self.versions = of(&self.medium, &self.header).map(Box::new);
+        self
+    }
+
     /// Brings the data to the state of the last acknowledged transactions, durably.
     ///
     /// # Errors
@@ -210,6 +221,8 @@ impl<M: Medium> UnrecoveredPool<M> {
             corrected: Vec::new(),
             corrected_fence: None,
             read_only: false,
+            is_beside_writer: false,
+            versions: self.versions,
         };
         #[cfg(feature = "lab")]
         if pool.header.geometry.literal {
@@ -239,12 +252,14 @@ impl<M: Medium> UnrecoveredPool<M> {
             corrected: Vec::new(),
             corrected_fence: self.fences.corrected(),
             read_only: true,
+            is_beside_writer: false,
+            versions: None,
         })
     }
 }
 
 /// A pool with consistent data and an empty log.
-pub struct RecoveredPool<M> {
+pub struct RecoveredPool<M: Medium> {
     medium: M,
     header: Header,
     chunks: u64,
@@ -256,6 +271,9 @@ pub struct RecoveredPool<M> {
     corrected_fence: Option<PoolOffset>,
     /// Recovery was not run, so the generation is not this opening's own; or not on the medium itself.
     read_only: bool,
+    /// A snapshot beside a writer, whose logs change meanwhile.
+    is_beside_writer: bool,
+    versions: Option<Box<Versions<M>>>,
 }
 
 impl<M: Medium> RecoveredPool<M> {
@@ -276,6 +294,39 @@ impl<M: Medium> RecoveredPool<M> {
     /// Nothing that it would store from here on would last.
     pub(super) fn into_read_only(self) -> Self {
         Self { read_only: true, ..self }
+    }
+
+    /// The same, recovered in memory only: the pool has still that generation.
+    pub(crate) fn into_read_only_of(self, generation: u64) -> Self {
+        Self { read_only: true, generation, ..self }
+    }
+
+    /// A snapshot beside a writer: all that was committed is in place, and logs are the writer's.
+    pub(crate) fn of_snapshot(medium: M) -> Result<Self, PoolError> {
+        let (header, chunks) = prove_all(&medium)?;
+        let generation = read_generation(&medium)?;
+        Ok(Self {
+            medium,
+            header,
+            chunks,
+            generation,
+            report: RecoveryReport::default(),
+            corrected: Vec::new(),
+            corrected_fence: None,
+            read_only: true,
+            is_beside_writer: true,
+            versions: None,
+        })
+    }
+
+    /// Whether logs, and checksums, are a writer's that goes on.
+    pub(crate) fn is_beside_writer(&self) -> bool {
+        self.is_beside_writer
+    }
+
+    /// How often the pool was opened for writing, modulo 4094.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -387,6 +438,9 @@ impl<M: Medium> RecoveredPool<M> {
             queue: LaneQueue::new(options.lane_wait),
             plan: Plan::new(options, facts, &geometry, self.medium.is_paged()),
             grow_limit_bytes: options.grow_limit_bytes,
+            versions: self
+                .versions
+                .inspect(|versions| versions.start(facts.commits_by_record && !geometry.checksums)),
             medium: self.medium,
             header: self.header,
         })
@@ -447,6 +501,11 @@ pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError>
 /// The floor.
 pub(super) fn read_floor<M: Medium>(medium: &M) -> Result<Seq, PoolError> {
     load_sealed(medium, FLOOR_AT, "the floor does not prove itself").map(Seq::from_bits)
+}
+
+/// How often the pool was opened for writing, modulo 4094.
+pub(crate) fn read_generation<M: Medium>(medium: &M) -> Result<u64, PoolError> {
+    read_floor(medium).map(Seq::generation)
 }
 
 /// The word that names a root object.

@@ -9,6 +9,7 @@ use crate::ack::Ack;
 use crate::error::PoolError;
 use crate::pool::{CreateOptions, FilePool, OpenOptions};
 use crate::scheme::Scheme;
+use crate::versions::{Turns, wait_for};
 
 /// Bytes of a new pool for which no size is given: it grows.
 const SIZE: u64 = 16 << 20;
@@ -40,13 +41,14 @@ pub struct PoolOptions {
     create: CreateOptions,
     open: OpenOptions,
     map: MapOptions,
+    wait: Duration,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
         let map = MapOptions::default();
         let open = OpenOptions { grow_limit_bytes: map.max_len, ..OpenOptions::default() };
-        Self { size: SIZE, create: CreateOptions::default(), open, map }
+        Self { size: SIZE, create: CreateOptions::default(), open, map, wait: Duration::ZERO }
     }
 }
 
@@ -100,6 +102,13 @@ impl PoolOptions {
         self
     }
 
+    /// How long an opening waits while another process has the pool open. That one sees it by
+    /// [`Pool::is_wanted`](crate::Pool::is_wanted), or hands over between its [`Turns`].
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.wait = time;
+        self
+    }
+
     /// A new pool keeps checksums, which find and repair what media faults and stray stores do to its blocks.
     pub fn checksums(mut self) -> Self {
         self.create.checksums = true;
@@ -111,7 +120,8 @@ impl PoolOptions {
     /// # Errors
     /// As of [`FilePool::open`]; [`MapError::NotFound`] without such a file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
-        FilePool::open(path, &self.open, &self.map)
+        let path = path.as_ref();
+        wait_for(path, self.wait, || FilePool::open(path, &self.open, &self.map))
     }
 
     /// Creates a pool in a new file. No file is overwritten.
@@ -138,6 +148,13 @@ impl PoolOptions {
             Err(PoolError::Map(MapError::AlreadyExists { .. })) => self.open(path),
             created => created,
         }
+    }
+}
+
+impl PoolOptions {
+    /// The pool in that file, which several processes write in turn.
+    pub fn turns(&self, path: impl AsRef<Path>) -> Turns {
+        Turns::new(path.as_ref(), self.clone())
     }
 }
 

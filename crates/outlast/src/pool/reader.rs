@@ -37,7 +37,7 @@ use crate::typed::{TypedLane, with_runner};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Reader<'p, M> {
+pub struct Reader<'p, M: Medium> {
     pool: &'p RecoveredPool<M>,
     /// The first failure of the transaction: it decides the end, whatever its closure returns.
     failed: Option<Abort>,
@@ -93,6 +93,12 @@ impl<M: Medium> Reader<'_, M> {
         Err(abort)
     }
 
+    /// What was loaded belongs to a snapshot that is over.
+    #[inline]
+    fn refuse_overtaken(&mut self) -> Result<(), Abort> {
+        if self.pool.medium().is_usable() { Ok(()) } else { self.fail(Abort::Conflict) }
+    }
+
     /// Whether these bytes are the pool's.
     fn check(&mut self, at: PoolOffset, bytes: u64) -> Result<(), Abort> {
         let len = self.pool.medium().len();
@@ -107,7 +113,7 @@ impl<M: Medium> Transact for Reader<'_, M> {
     fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         self.check(at, out.len() as u64)?;
         self.pool.medium().load(at, out);
-        Ok(())
+        self.refuse_overtaken()
     }
 
     fn will_write(&mut self, _: &[ByteRange]) -> Result<(), Abort> {
@@ -128,6 +134,7 @@ impl<M: Medium> Transact for Reader<'_, M> {
 
     fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
         let root = self.pool.root();
+        self.refuse_overtaken()?;
         root.or_else(|error| self.fail(Abort::damaged(error.to_string())))
     }
 

@@ -281,6 +281,7 @@ impl<M: Medium> Tx<'_, M> {
             self.pool.checkpointer.changes.mark_lines(lines);
         }
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
+            self.io().keep(at, bytes.len() as u64);
             self.pool.medium.store(at, bytes);
             for line in ByteRange::new(at, bytes.len() as u64).lines() {
                 let buffers = &mut self.lane.buffers;

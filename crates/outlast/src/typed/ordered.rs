@@ -192,7 +192,8 @@ impl<'id, D: Structure<K> + Ordered, K: Key + ?Sized, V: Persist<'id>, X: Transa
         let (loaded, from, root) = (&mut self.loaded, &self.from, self.root);
         self.tree.scan(self.tx.raw(), from, LOADED_ENTRIES, |tx, key, value| {
             // Else an iteration over damaged keys would come by the same ones for ever.
-            let ascends = loaded.back().map_or(key >= from.as_slice(), |(last, _)| key > last);
+            let ascends =
+                loaded.back().map_or(key >= from.as_slice(), |(last, _)| key > last.as_slice());
             if !ascends {
                 return Err(damaged(root, "keys out of order in a map"));
             }

@@ -24,24 +24,24 @@ use outlast::{
 use outlast_pmem::{Domain, MapOptions, Mapped};
 use outlast_trace::mix;
 
-const CHILD_POOL: &str = "OUTLAST_KILLED_CHILD_POOL";
-const CHILD_SCHEME: &str = "OUTLAST_KILLED_CHILD_SCHEME";
+pub(super) const CHILD_POOL: &str = "OUTLAST_KILLED_CHILD_POOL";
+pub(super) const CHILD_SCHEME: &str = "OUTLAST_KILLED_CHILD_SCHEME";
 
-const THREADS: u64 = 3;
+pub(super) const THREADS: u64 = 3;
 /// Values of each thread that are in the map at the same time.
-const KEPT: u64 = 8;
+pub(super) const KEPT: u64 = 8;
 
-fn map_options() -> MapOptions {
+pub(super) fn map_options() -> MapOptions {
     let domain = if cfg!(target_arch = "x86_64") { Domain::Adr } else { Domain::Process };
     MapOptions { domain: Some(domain), max_len: 256 << 20, ..MapOptions::default() }
 }
 
-fn open_options(scheme: Scheme) -> OpenOptions {
+pub(super) fn open_options(scheme: Scheme) -> OpenOptions {
     OpenOptions { grow_limit_bytes: 64 << 20, ..OpenOptions::with_scheme(scheme) }
 }
 
 /// The value that the thread's transaction of that count stores: up to several log lanes long.
-fn value_of(thread: u64, count: u64) -> Vec<u8> {
+pub(super) fn value_of(thread: u64, count: u64) -> Vec<u8> {
     let random = mix(thread << 32 | count);
     let len = match random % 16 {
         0 => 20_000,
@@ -51,22 +51,22 @@ fn value_of(thread: u64, count: u64) -> Vec<u8> {
     vec![random as u8; (random >> 8) as usize % len + 1]
 }
 
-fn value_key(thread: u64, count: u64) -> Vec<u8> {
+pub(super) fn value_key(thread: u64, count: u64) -> Vec<u8> {
     format!("value {thread} {count}").into_bytes()
 }
 
-fn count_key(thread: u64) -> Vec<u8> {
+pub(super) fn count_key(thread: u64) -> Vec<u8> {
     format!("count {thread}").into_bytes()
 }
 
-fn number<T: Transact>(map: ByteMap, tx: &mut T, key: &[u8]) -> Result<u64, Abort> {
+pub(super) fn number<T: Transact>(map: ByteMap, tx: &mut T, key: &[u8]) -> Result<u64, Abort> {
     let mut value = Vec::new();
     let found = map.get(tx, key, &mut value)?;
     Ok(if found { u64::from_le_bytes(value.try_into().expect("8 bytes")) } else { 0 })
 }
 
 /// One transaction: the thread's count and the total go up by one, a value comes and one goes.
-fn step<T: Transact>(map: ByteMap, tx: &mut T, thread: u64) -> Result<u64, Abort> {
+pub(super) fn step<T: Transact>(map: ByteMap, tx: &mut T, thread: u64) -> Result<u64, Abort> {
     let count = number(map, tx, &count_key(thread))? + 1;
     let total = number(map, tx, b"total")? + 1;
     map.insert(tx, &count_key(thread), &count.to_le_bytes())?;
@@ -138,7 +138,7 @@ fn kill_one(path: &Path, scheme: Scheme, patience: u64, acknowledged: &mut [u64]
 }
 
 /// Recovers the pool and judges it against what was acknowledged.
-fn judge(path: &Path, acknowledged: &mut [u64]) {
+pub(super) fn judge(path: &Path, acknowledged: &mut [u64]) {
     let medium = Mapped::open(path, &map_options()).unwrap();
     let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
     let report = recovered.check();
@@ -168,16 +168,12 @@ fn judge(path: &Path, acknowledged: &mut [u64]) {
     assert_eq!(lane.run(|tx| map.len(tx)).unwrap(), keys, "nothing else is there");
 }
 
-fn killed_again_and_again(schemes: &[Scheme]) {
-    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
-    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(12);
-    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
-    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let path = dir.path().join("killed.pool");
+/// A pool with a map in which all threads have counted to 0.
+pub(super) fn create(path: &Path) {
     let create =
         CreateOptions { lanes: THREADS as u32, lane_bytes: 4096, ..CreateOptions::default() };
     let open = open_options(Scheme::Undo);
-    let pool = FilePool::create(&path, 1 << 20, &create, &open, &map_options()).unwrap();
+    let pool = FilePool::create(path, 1 << 20, &create, &open, &map_options()).unwrap();
     pool.lane()
         .unwrap()
         .run(|tx| {
@@ -189,7 +185,15 @@ fn killed_again_and_again(schemes: &[Scheme]) {
             tx.set_root(map.root(), RootKind::HashMap)
         })
         .unwrap();
-    drop(pool);
+}
+
+fn killed_again_and_again(schemes: &[Scheme]) {
+    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
+    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(12);
+    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let path = dir.path().join("killed.pool");
+    create(&path);
     let mut acknowledged = [0; THREADS as usize];
     for (round, scheme) in (0..rounds).zip(schemes.iter().cycle()) {
         println!("round {round}: {scheme}, OUTLAST_KILL_SEED={seed}");

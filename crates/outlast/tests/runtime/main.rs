@@ -19,6 +19,8 @@ mod mutants;
 mod nonsense;
 #[cfg(feature = "lab")]
 mod power_cut;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod processes;
 mod reading;
 mod recovery;
 mod replacing;

@@ -23,7 +23,9 @@ use crate::scheme::{Discipline, Facts};
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
+use crate::tx::blocks::reserved_word;
 use crate::tx::commit_record::RecordSpace;
+use crate::versions::Versions;
 use crate::writeback::enter_commit;
 
 pub(crate) struct Redo;
@@ -118,6 +120,12 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.lane.deferred.is_unfenced = false;
         }
 
+        let pool = self.pool;
+        let versions = pool.versions.as_deref();
+        let is_read = versions.is_some_and(|versions| versions.begin(self.lane.id));
+        if let Some(versions) = versions.filter(|_| is_read) {
+            self.keep_versions(versions);
+        }
         if self.keeps_sums() {
             let mut deltas = self.begin_deltas(number);
             self.note_installed(&mut deltas);
@@ -128,10 +136,23 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.install();
             self.store_allocations();
         }
+        if let Some(versions) = versions {
+            versions.end(self.lane.id, &pool.medium);
+        }
         if self.pool.facts.flushes_installed {
             self.flush_installed();
             slot.shared.flushed.store(head, Ordering::Relaxed);
         }
+    }
+
+    /// VERSION-2: the lines of the write set and of the bits of blocks.
+    #[cold]
+    #[inline(never)]
+    fn keep_versions(&self, versions: &Versions<M>) {
+        let tag = versions.tag(self.lane.id);
+        let stored = self.lane.buffers.lines.entries().iter().filter(|entry| entry.words != 0);
+        let blocks = self.taken().chain(self.given_back()).map(|block| reserved_word(block).line());
+        versions.keep(&self.pool.medium, stored.map(|entry| entry.line).chain(blocks), tag);
     }
 
     #[inline(always)]

@@ -1,0 +1,352 @@
+//! Reading a pool from another process than its writer's.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, Overlay, Place, Side, read_beside};
+
+use super::head::{
+    Head, Joined, READERS_MAX, RING, RING_BYTES, Ring, State, WRITER_PLACE, remove_unused,
+};
+use super::snapshot::{NoSnapshot, Snapshot};
+use crate::barrier::Barrier;
+use crate::error::PoolError;
+use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
+use crate::pool::{
+    FilePool, Header, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
+};
+use crate::transact::{Abort, Runner};
+use crate::typed::TypedLane;
+
+/// How long a reader waits for a writer that is opening the pool, or that is in the middle of storing in place.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// How often a reader without a writer looks for one.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// How often a transaction begins anew whose snapshot was overtaken.
+const TRIES_MAX: u32 = 16;
+
+/// The memory that a [`PoolReader`] reads.
+type Below = Overlay<Snapshot<Mapped>>;
+
+/// Reads a pool's file, whether or not another process has it open for writing: [`Pool::read`](crate::Pool::read).
+///
+/// Each [`run`](Self::run) sees the pool as it was at one moment, with all that was acknowledged before, and of every
+/// transaction all or nothing. A writer goes on meanwhile. Of transactions of several threads a snapshot may show one without
+/// another that had read what that one then changed: it is a snapshot, not a place in their order.
+///
+/// ```
+/// use outlast::{Abort, BlockKind, Pool, RootKind, Runner, Transact};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("clicks.pool");
+/// let pool = Pool::open_or_create(&path)?;
+/// let count = |value| {
+///     move |tx: &mut outlast::Tx<'_, _>| {
+///         let at = match tx.root()? {
+///             Some((at, _)) => at,
+///             None => tx.alloc(64, BlockKind::General)?,
+///         };
+///         tx.store_u64(at, value)?;
+///         tx.set_root(at, RootKind::Opaque)
+///     }
+/// };
+/// let mut lane = pool.lane()?;
+/// lane.run(count(1))?;
+///
+/// // Mostly in another process.
+/// let mut reader = Pool::read(&path)?;
+/// let mut clicks = || {
+///     reader.run(|tx| {
+///         let (at, _) = tx.root()?.ok_or_else(|| Abort::cancelled("an empty pool"))?;
+///         tx.load_u64(at)
+///     })
+/// };
+/// assert_eq!(clicks()?, 1);
+/// lane.run(count(2))?;
+/// assert_eq!(clicks()?, 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct PoolReader {
+    path: PathBuf,
+    map: MapOptions,
+    // In this order: the reader leaves before its memory goes.
+    joined: Option<Joined>,
+    pool: RecoveredPool<Below>,
+    /// Without a writer: when this one looked for one last.
+    looked: Instant,
+}
+
+/// Why something could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The pool as a whole.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The transaction gave up.
+    #[error(transparent)]
+    Abort(#[from] Abort),
+}
+
+impl FilePool {
+    /// Opens the pool in that file for reading, also beside a process that writes it.
+    ///
+    /// # Errors
+    /// [`PoolError`]; [`PoolError::NoSnapshot`] where the writer can let nobody read.
+    pub fn read(path: impl AsRef<Path>) -> Result<PoolReader, PoolError> {
+        PoolReader::open(path, &MapOptions::default())
+    }
+}
+
+impl PoolReader {
+    /// As [`Pool::read`](crate::Pool::read), of a file mapped so.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn open(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
+        let path = path.as_ref();
+        let (pool, joined) = attach(path, map)?;
+        Ok(Self { path: path.to_owned(), map: map.clone(), joined, pool, looked: Instant::now() })
+    }
+
+    /// Whether another process has the pool open for writing, as far as this one knows.
+    pub fn is_beside_writer(&self) -> bool {
+        self.joined.is_some()
+    }
+
+    /// Runs a transaction that reads, on a snapshot of this moment. It runs again if its snapshot is overtaken: while it
+    /// runs, others may change 65,536 lines.
+    ///
+    /// # Errors
+    /// Of the pool, and of the closure.
+    pub fn run<R>(
+        &mut self,
+        mut body: impl FnMut(&mut Reader<'_, Overlay<Snapshot<Mapped>>>) -> Result<R, Abort>,
+    ) -> Result<R, ReadError> {
+        self.on_snapshot(|pool| pool.reader().run(&mut body))
+    }
+
+    /// As [`run`](Self::run), with types: see [`Pool::typed`](crate::Pool::typed).
+    ///
+    /// # Errors
+    /// As of `run`.
+    pub fn typed<R>(
+        &mut self,
+        mut body: impl for<'id, 'p> FnMut(
+            TypedLane<'id, Reader<'p, Overlay<Snapshot<Mapped>>>>,
+        ) -> Result<R, Abort>,
+    ) -> Result<R, ReadError> {
+        self.on_snapshot(|pool| pool.typed(|lane| body(lane)))
+    }
+
+    /// Looks at the pool as a whole, on one snapshot: what it is called with is as if no other process had it.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub fn on_snapshot<R>(
+        &mut self,
+        mut body: impl FnMut(&RecoveredPool<Overlay<Snapshot<Mapped>>>) -> Result<R, Abort>,
+    ) -> Result<R, ReadError> {
+        for _ in 0..TRIES_MAX {
+            self.begin()?;
+            let result = {
+                let _lock =
+                    self.joined.is_none().then(|| Unlocks(self.pool.medium().below().pool()));
+                body(&self.pool)
+            };
+            if self.pool.medium().is_usable() {
+                return Ok(result?);
+            }
+        }
+        let why = "it is overtaken by its writer again and again: read less at a time";
+        Err(PoolError::NoSnapshot { why }.into())
+    }
+
+    /// Takes a snapshot. Without a writer the file is locked, and to be unlocked.
+    fn begin(&mut self) -> Result<(), PoolError> {
+        let deadline = Instant::now() + WAIT;
+        loop {
+            match self.try_begin() {
+                Ok(true) => return Ok(()),
+                Ok(false) => (self.pool, self.joined) = attach(&self.path, &self.map)?,
+                Err(NoSnapshot::OtherWriter) => {
+                    (self.pool, self.joined) = attach(&self.path, &self.map)?
+                }
+                Err(NoSnapshot::Stuck) if Instant::now() < deadline => {}
+                Err(NoSnapshot::Stuck) => {
+                    let why = "its writer was stopped in the middle of a commit";
+                    return Err(PoolError::NoSnapshot { why });
+                }
+            }
+        }
+    }
+
+    /// `false` when the pool is to be opened anew.
+    fn try_begin(&mut self) -> Result<bool, NoSnapshot> {
+        let snapshot = self.pool.medium().below();
+        let Some(joined) = &self.joined else {
+            let file = snapshot.pool().file().expect("a pool in a file");
+            // A writer that wants to come would find the file locked by one reader or the other for ever.
+            if self.looked.elapsed() > BETWEEN_LOOKS {
+                self.looked = Instant::now();
+                if is_written(snapshot.pool()) {
+                    return Ok(false);
+                }
+            }
+            if file.try_lock_shared().is_err() {
+                return Ok(false);
+            }
+            // An opening for writing since then has another generation.
+            let is_same =
+                read_generation(snapshot.pool()).is_ok_and(|now| now == self.pool.generation());
+            if !is_same {
+                let _ = file.unlock();
+            }
+            return Ok(is_same);
+        };
+        let is_patient = || joined.side.is_taken(WRITER_PLACE);
+        match snapshot.take(is_patient) {
+            Ok(false) => Ok(true),
+            Ok(true) => {
+                // What has grown lies behind what is mapped.
+                let chunks =
+                    load_sealed(snapshot, CHUNKS_AT, "the size word does not prove itself");
+                let geometry = &self.pool.header().geometry;
+                Ok(chunks.is_ok_and(|chunks| geometry.chunk_at(chunks).0 <= snapshot.len()))
+            }
+            Err(NoSnapshot::Stuck) if !is_patient() => Err(NoSnapshot::OtherWriter),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The writer's statistics, as it has published them last.
+    pub(crate) fn published(&self) -> Option<[u64; super::STATS_WORDS]> {
+        self.joined.as_ref().map(|joined| joined.head.load_stats())
+    }
+}
+
+/// Lets writers come again when dropped.
+struct Unlocks<'f>(&'f Mapped);
+
+impl Drop for Unlocks<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.file().expect("a pool in a file").unlock();
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.head.remove_reader(self.place.number);
+        remove_unused(&self.side, &self.head, || self.side.is_taken(WRITER_PLACE));
+    }
+}
+
+/// Opens a pool as it is now, beside its writer if it has one.
+fn attach(
+    path: &Path,
+    map: &MapOptions,
+) -> Result<(RecoveredPool<Below>, Option<Joined>), PoolError> {
+    let deadline = Instant::now() + WAIT;
+    loop {
+        let pool = Mapped::open_beside(path, map).map_err(|error| not_a_pool(path, error))?;
+        let file = pool.file().expect("a mapped file");
+        let locked = match is_written(&pool) {
+            true => Err(std::fs::TryLockError::WouldBlock),
+            false => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => {
+                let opened = still(pool);
+                let _ = opened
+                    .as_ref()
+                    .map(|pool| pool.medium().below().pool().file().map(std::fs::File::unlock));
+                return Ok((opened?, None));
+            }
+            Err(std::fs::TryLockError::Error(error)) => {
+                return Err(MapError::io(path, "lock", error).into());
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {}
+        }
+        match beside(pool)? {
+            Some((pool, joined)) => return Ok((pool, Some(joined))),
+            // It opens the pool, or has just closed it.
+            None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            None => return Err(MapError::AlreadyOpen { path: path.to_owned() }.into()),
+        }
+    }
+}
+
+/// Whether a process has the pool open for writing, or is about to open it, as far as shared memory tells.
+fn is_written(pool: &Mapped) -> bool {
+    pool.file().and_then(Side::of).is_some_and(|side| side.is_taken(WRITER_PLACE))
+}
+
+fn not_a_pool(path: &Path, error: MapError) -> PoolError {
+    let is_pool = || {
+        let mut page = vec![0; HEADER_PAGE_BYTES as usize];
+        read_beside(path, &mut page).is_ok()
+            && !matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool))
+    };
+    match error {
+        MapError::BadLength { .. } if !is_pool() => PoolError::NotAPool,
+        error => error.into(),
+    }
+}
+
+/// The pool without a writer, as recovery would leave it. The file is locked.
+fn still(pool: Mapped) -> Result<RecoveredPool<Below>, PoolError> {
+    let generation = read_generation(&pool)?;
+    let medium = Overlay::new(Snapshot::still(pool));
+    Ok(UnrecoveredPool::open(medium)?.recover()?.into_read_only_of(generation))
+}
+
+/// The pool beside its writer; `None` when that is not ready.
+fn beside(pool: Mapped) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolError> {
+    let none = |why| PoolError::NoSnapshot { why };
+    let header = Header::read(&pool)?;
+    let Some(side) = pool.file().and_then(Side::of) else {
+        return Err(none("there is no shared memory in /dev/shm by which to find its writer"));
+    };
+    if !side.is_taken(WRITER_PLACE) {
+        return Ok(None);
+    }
+    // VERSION-7.
+    let begin = |head: &Head<&Mapped>| -> Result<Option<(Ring<Mapped>, Place)>, MapError> {
+        head.remove_dead(|number| side.is_taken(number));
+        let Ok(Some(place)) = side.take_place(READERS_MAX) else { return Ok(None) };
+        let (ring, ()) = side.open(RING, RING_BYTES, |_| ())?;
+        head.add_reader(place.number);
+        Ok(Some((Ring(ring), place)))
+    };
+    let (head, joined) = Head::open(&side, &header, begin)?;
+    let Some((ring, place)) = joined? else {
+        return Err(none("64 processes read it already"));
+    };
+    let words = head.clone_of(&side, &header)?;
+    let joined = Joined { side, head, place };
+    // VERSION-5.
+    if joined.head.is_one_sided() && !Barrier::reach_other_processes() {
+        return Err(none("the system has no barrier between processes (membarrier)"));
+    }
+    let generation = joined.head.generation();
+    match joined.head.state() {
+        State::Live => {}
+        State::Closed | State::Opening => return Ok(None),
+        State::Failed => return Err(none("a write of its writer to the file has failed")),
+        State::Alone => {
+            return Err(none(
+                "its writer's scheme stores in place before it commits, or the pool keeps checksums, which follow later: swift, redo and redo-archapt without checksums let others read",
+            ));
+        }
+    }
+    let snapshot = Snapshot::beside(pool, words, ring, header.geometry.lanes as usize, generation);
+    match snapshot.take(|| joined.side.is_taken(WRITER_PLACE)) {
+        Ok(_) => {}
+        Err(_) => return Ok(None),
+    }
+    Ok(Some((RecoveredPool::of_snapshot(Overlay::new(snapshot))?, joined)))
+}
