@@ -152,6 +152,7 @@ impl From<PoolError> for Failure {
                 ARCHAPT_BAD_ARGUMENT
             }
             PoolError::NoLane { .. } => ARCHAPT_NO_LANE,
+            PoolError::NoSnapshot { .. } => ARCHAPT_BUSY,
             PoolError::Forked | PoolError::Map(MapError::Forked { .. }) => ARCHAPT_FORKED,
             PoolError::Map(MapError::NotFound { .. } | MapError::NoDirectory { .. }) => {
                 ARCHAPT_NOT_FOUND

@@ -11,6 +11,7 @@ use outlast_c::handles::code::*;
 use outlast_c::handles::lane::*;
 use outlast_c::handles::memory::*;
 use outlast_c::handles::pool::*;
+use outlast_c::handles::reader::*;
 use outlast_c::handles::scheme::*;
 
 fn options() -> outlast_options {
@@ -530,4 +531,73 @@ fn a_thread_that_ends_gives_its_lanes_back() {
     assert_eq!(load(lane, block), Ok(0));
     assert_eq!(outlast_commit(lane), OUTLAST_OK);
     end(pool, lane);
+}
+
+/// What a body of a reader hands out.
+struct Read {
+    at: u64,
+    /// Bytes behind the root that it loads.
+    beyond: u64,
+    value: u64,
+    codes: [outlast_code; 2],
+    ends_in: outlast_code,
+}
+
+unsafe extern "C" fn read_root(snapshot: *mut outlast_snapshot, context: *mut c_void) -> c_int {
+    // SAFETY: the context is the caller's `Read`.
+    let read = unsafe { &mut *context.cast::<Read>() };
+    let value = (&raw mut read.value).cast();
+    // SAFETY: the snapshot is the body's, and the places outlive the calls.
+    read.codes = unsafe {
+        [
+            outlast_snapshot_root(snapshot, &mut read.at),
+            outlast_snapshot_load(snapshot, read.at + read.beyond, value, 8),
+        ]
+    };
+    read.ends_in as c_int
+}
+
+#[test]
+fn a_reader_beside_a_pool_sees_what_is_committed() {
+    let home = Home::new();
+    let path = home.path("read.pool");
+    let pool = create(&path, &options()).unwrap();
+    let mut lane = outlast_lane { id: 0 };
+    let mut at = 0;
+    let mut reader = outlast_reader { id: 0 };
+    let mut read = Read { at: 0, beyond: 0, value: 0, codes: [OUTLAST_OK; 2], ends_in: OUTLAST_OK };
+    let context = (&raw mut read).cast::<c_void>();
+    // SAFETY: texts, places and contexts outlive the calls.
+    unsafe {
+        assert_eq!(outlast_take_lane(pool, &mut lane), OUTLAST_OK);
+        assert_eq!(outlast_open_reader(path.as_ptr(), null(), null_mut()), OUTLAST_BAD_ARGUMENT);
+        assert_eq!(outlast_open_reader(path.as_ptr(), null(), &mut reader), OUTLAST_OK);
+        for value in [7_u64, 8] {
+            assert_eq!(outlast_begin(lane), OUTLAST_OK);
+            if at == 0 {
+                assert_eq!(outlast_alloc(lane, 64, &mut at), OUTLAST_OK);
+                assert_eq!(outlast_set_root(lane, at), OUTLAST_OK);
+            }
+            assert_eq!(outlast_store(lane, at, (&raw const value).cast(), 8), OUTLAST_OK);
+            assert_eq!(outlast_commit(lane), OUTLAST_OK);
+            assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_OK);
+            assert_eq!((read.at, read.value), (at, value));
+            assert_eq!(read.codes, [OUTLAST_OK; 2]);
+        }
+        read.beyond = 1 << 40;
+        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_BAD_ADDRESS);
+        assert_eq!(read.codes, [OUTLAST_OK, OUTLAST_BAD_ADDRESS]);
+        read.beyond = 0;
+        read.ends_in = OUTLAST_NOT_FOUND;
+        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_NOT_FOUND);
+        assert_eq!(outlast_read(reader, None, context), OUTLAST_BAD_ARGUMENT);
+        assert_eq!(outlast_snapshot_root(null_mut(), &mut at), OUTLAST_BAD_ARGUMENT);
+        let missing = home.path("missing.pool");
+        assert_eq!(outlast_open_reader(missing.as_ptr(), null(), &mut reader), OUTLAST_NOT_FOUND);
+        assert_eq!(outlast_close_reader(reader), OUTLAST_OK);
+        assert_eq!(outlast_close_reader(reader), OUTLAST_BAD_HANDLE);
+        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_BAD_HANDLE);
+        assert_eq!(outlast_give_back(lane), OUTLAST_OK);
+    }
+    assert_eq!(outlast_close(pool), OUTLAST_OK);
 }

@@ -44,6 +44,7 @@ fn the_header_of_outlast_is_not_stale() {
             "handles/pool.rs",
             "handles/lane.rs",
             "handles/memory.rs",
+            "handles/reader.rs",
         ],
     );
 }

@@ -230,8 +230,8 @@ impl Mapped {
         Ok(Self::of(path, made, file, &options))
     }
 
-    /// Maps at least so many bytes of a file of words that processes share, without a lock of its own. What it has not
-    /// yet is zero. Nothing of it is durable.
+    /// Maps at least `len` bytes of a file of words that processes share, without a lock of its own. A shorter file
+    /// is lengthened with zeros. Nothing of it is durable.
     pub(crate) fn share(path: &Path, file: File, len: u64) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         if found < len {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use crate::error::{MapError, PAGE_BYTES};
 use crate::mapped::Mapped;
 use crate::medium::Medium;
+use crate::process::OwnerProcess;
 
 /// Where side files lie.
 const DIRECTORY: &str = "/dev/shm";
@@ -30,17 +31,19 @@ pub struct Side {
 }
 
 /// A place that this process has taken: given back when dropped, or when the process ends.
-#[derive(Debug)]
 pub struct Place {
     /// Its number.
     pub number: usize,
     path: PathBuf,
     file: File,
+    owner: OwnerProcess,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if crate::is_named(&self.path, &self.file).unwrap_or(false) {
+        // A forked child's copy is its parent's place.
+        if self.owner.is_this_process() && crate::is_named(&self.path, &self.file).unwrap_or(false)
+        {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -131,7 +134,7 @@ impl Side {
             let file = open(&path)?;
             match file.try_lock() {
                 Ok(()) if crate::is_named(&path, &file).unwrap_or(false) => {
-                    return Ok(Some(Place { number, path, file }));
+                    return Ok(Some(Place { number, path, file, owner: OwnerProcess::new() }));
                 }
                 // The owner before has just removed it.
                 Ok(()) => {}
@@ -147,7 +150,7 @@ impl Side {
         let Ok(file) = File::open(&path) else { return false };
         match file.try_lock() {
             Ok(()) => {
-                drop(Place { number, path, file });
+                drop(Place { number, path, file, owner: OwnerProcess::new() });
                 false
             }
             Err(_) => true,

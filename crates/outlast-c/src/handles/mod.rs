@@ -8,6 +8,7 @@
 //! - [`pool`] creates, opens, checks and closes.
 //! - [`lane`] takes and gives back lanes, begins, commits and aborts.
 //! - [`memory`] takes and gives back blocks, loads and stores, and finds the root.
+//! - [`reader`] reads, also beside another process that writes.
 //! - [`scheme`] names the schemes.
 //! - [`code`] says what went wrong.
 //!
@@ -18,5 +19,6 @@ pub mod code;
 pub mod lane;
 pub mod memory;
 pub mod pool;
+pub mod reader;
 pub mod scheme;
 mod sessions;

@@ -77,15 +77,15 @@ pub struct outlast_info {
 
 /// The options, read.
 #[derive(Default)]
-struct Wanted {
+pub(super) struct Wanted {
     create: CreateOptions,
     open: OpenOptions,
-    map: MapOptions,
+    pub map: MapOptions,
 }
 
 /// # Safety
 /// - `options` is null or points to options whose texts are null or end with a zero.
-unsafe fn read(options: *const outlast_options) -> Result<Wanted, Failure> {
+pub(super) unsafe fn read(options: *const outlast_options) -> Result<Wanted, Failure> {
     // SAFETY: null becomes `None`, else the caller says that they are options.
     let Some(options) = (unsafe { options.as_ref() }) else { return Ok(Wanted::default()) };
     if options.reserved != [0; 5] {
@@ -122,7 +122,7 @@ unsafe fn read(options: *const outlast_options) -> Result<Wanted, Failure> {
 
 /// # Safety
 /// - `path` is null or a text that ends with a zero.
-unsafe fn read_path(path: *const c_char) -> Result<PathBuf, Failure> {
+pub(super) unsafe fn read_path(path: *const c_char) -> Result<PathBuf, Failure> {
     if path.is_null() {
         return Err(Failure::bad("the path is null"));
     }

@@ -41,7 +41,7 @@ fn pools() -> MutexGuard<'static, BTreeMap<u64, Arc<FilePool>>> {
     table().open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn next_number() -> u64 {
+pub(super) fn next_number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
@@ -52,11 +52,17 @@ pub(super) fn pool(handle: u64) -> Result<Arc<FilePool>, Failure> {
 
 #[cold]
 fn no_pool(handle: u64) -> Failure {
+    no_handle("pool", handle)
+}
+
+/// Nothing of this kind is open by that number.
+#[cold]
+pub(super) fn no_handle(kind: &str, handle: u64) -> Failure {
     // FFI-4.
     if (1..=table().number_of_parent).contains(&handle) {
         return Failure::of(OUTLAST_FORKED);
     }
-    Failure::new(OUTLAST_BAD_HANDLE, format!("no open pool has the handle {handle}"))
+    Failure::new(OUTLAST_BAD_HANDLE, format!("no open {kind} has the handle {handle}"))
 }
 
 /// Keeps a pool and gives it a handle.

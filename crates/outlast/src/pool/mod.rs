@@ -35,8 +35,10 @@ pub(crate) use header::{
 pub(crate) use lane_log::LaneLog;
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
+#[cfg(test)]
+pub(crate) use open::read_root;
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
-pub(crate) use open::{parse_root, read_generation, read_root, root_word};
+pub(crate) use open::{parse_root, read_generation, root_word};
 pub use options::PoolOptions;
 use queue::LaneQueue;
 pub use reader::Reader;

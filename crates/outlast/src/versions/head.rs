@@ -48,7 +48,7 @@ pub(crate) enum State {
     Live,
     /// A write to the pool's file has failed.
     Failed,
-    /// Its scheme, or its machine, lets nobody read beside it.
+    /// Its scheme, or its machine, lets no process read beside it.
     Alone,
 }
 
@@ -123,7 +123,7 @@ impl Head<Mapped> {
 }
 
 impl<M: Medium> Head<M> {
-    /// Bytes of the words for so many lanes.
+    /// Bytes of the words of a pool with `lanes` lanes.
     pub fn bytes(lanes: u32) -> u64 {
         LANES + u64::from(lanes) * LINE_BYTES
     }

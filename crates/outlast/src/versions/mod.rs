@@ -19,7 +19,7 @@
 //! * **VERSION-4** A snapshot is *overtaken* when as many lines have gone to the ring since as it has room for. Its
 //!   reader looks for that after each line that it has taken from the ring, or that may have been there. So a stale reader keeps nothing
 //!   for itself: the ring is used again.
-//! * **VERSION-5** Lanes look whether anybody reads after they have said that they install. That fence is paid by the
+//! * **VERSION-5** Lanes look whether there are readers after they have said that they install. That fence is paid by the
 //!   reader, once, when it comes ([`Barrier::between_processes`](crate::barrier::Barrier)); from then on lanes that see it fence
 //!   for themselves, so that a snapshot takes no system call.
 //! * **VERSION-6** An opening for writing raises the *generation* before it changes anything. A snapshot of an older

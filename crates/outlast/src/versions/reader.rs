@@ -96,7 +96,7 @@ impl FilePool {
     /// Opens the pool in that file for reading, also beside a process that writes it.
     ///
     /// # Errors
-    /// [`PoolError`]; [`PoolError::NoSnapshot`] where the writer can let nobody read.
+    /// [`PoolError`]; [`PoolError::NoSnapshot`] where the writer lets no other process read.
     pub fn read(path: impl AsRef<Path>) -> Result<PoolReader, PoolError> {
         PoolReader::open(path, &MapOptions::default())
     }
@@ -168,6 +168,10 @@ impl PoolReader {
 
     /// Takes a snapshot. Without a writer the file is locked, and to be unlocked.
     fn begin(&mut self) -> Result<(), PoolError> {
+        // It would unlock its parent's file.
+        if self.pool.medium().is_forked() {
+            return Err(PoolError::Forked);
+        }
         let deadline = Instant::now() + WAIT;
         loop {
             match self.try_begin() {
@@ -240,6 +244,9 @@ impl Drop for Unlocks<'_> {
 
 impl Drop for Joined {
     fn drop(&mut self) {
+        if self.head.0.is_forked() {
+            return;
+        }
         self.head.remove_reader(self.place.number);
         remove_unused(&self.side, &self.head, || self.side.is_taken(WRITER_PLACE));
     }

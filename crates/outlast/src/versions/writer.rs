@@ -80,7 +80,7 @@ impl WritersPlace {
 
 impl Versions<Mapped> {
     /// Opens the shared words of a pool that this process has locked for writing, before it changes anything
-    /// (VERSION-6). `None` where there is no shared memory, or it cannot be had: nobody can read beside this writer then.
+    /// (VERSION-6). `None` where there is no shared memory, or it cannot be had: no process can read beside this writer then.
     pub fn open(pool: &Mapped, header: &Header, place: Option<WritersPlace>) -> Option<Self> {
         let WritersPlace(side, place) = place.or_else(|| WritersPlace::take(pool.file()?))?;
         let barrier = Barrier::between_processes();
@@ -136,7 +136,7 @@ impl<M: Medium> Versions<M> {
         self.head.set_state(if others_may_read { State::Live } else { State::Alone });
     }
 
-    /// VERSION-1: the lane is about to store in place. `true` when somebody reads.
+    /// VERSION-1: the lane is about to store in place. `true` when there are readers.
     #[inline(always)]
     pub fn begin(&self, lane: usize) -> bool {
         if !self.makes(Mistake::TagBeforeWord) {
@@ -176,7 +176,7 @@ impl<M: Medium> Versions<M> {
         tag
     }
 
-    /// Whether somebody reads.
+    /// Whether there are readers.
     #[inline(always)]
     pub fn is_read(&self) -> bool {
         self.head.readers() != 0

@@ -242,8 +242,8 @@ fn child_that_reads_until_it_is_killed() {
     }
 }
 
-/// Writers and readers are killed at random moments; a new one takes over. Nothing is lost, and nobody waits for a
-/// dead one.
+/// Writers and readers are killed at random moments; a new one takes over. Nothing is lost, and none waits for
+/// a dead one.
 #[test]
 fn killed_processes_leave_nothing_behind() {
     let (rounds, seed) =
