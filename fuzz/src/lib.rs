@@ -72,7 +72,7 @@ impl Image {
         let offset = outlast::PoolOffset(at as u64);
         let new = match kind & 15 {
             0..3 => value,
-            3..6 => outlast::sealed_word(payload, offset),
+            3..6 => outlast::inspect::sealed_word(payload, offset),
             6 => old ^ value,
             7 => old.wrapping_add(value),
             // Of a whole line.
@@ -87,14 +87,14 @@ impl Image {
             }
             // An offset of something, with the bits of a kind above it or without.
             11 => self.place(0x70, value & 0xffff) as u64 | value & 0xff << 56,
-            12 => outlast::sealed_word(self.place(0x70, value & 0xffff) as u64, offset),
+            12 => outlast::inspect::sealed_word(self.place(0x70, value & 0xffff) as u64, offset),
             13 => {
                 let (generation, counter) = (value & 0xff, value >> 8 & 0xffff);
                 let (line, to) = (at & !63, self.place(0x70, value >> 24 & 0xffff) as u64);
                 let word = value >> 40;
                 let target = outlast::PoolOffset(to);
                 let words =
-                    outlast::forged_line(value >> 63 == 1, generation, counter, target, word);
+                    outlast::inspect::forged_line(value >> 63 == 1, generation, counter, target, word);
                 for (number, word) in words.into_iter().enumerate() {
                     bytes[line + 8 * number..][..8].copy_from_slice(&word.to_le_bytes());
                 }

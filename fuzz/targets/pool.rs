@@ -9,10 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use outlast::collections::{
     ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree, Trees, Words,
 };
-use outlast::{
-    Abort, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
-    Transact, Tx, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, Pool, PoolOffset, RootKind, Runner, Scheme, Transact, Tx};
 use outlast_fuzz::{Image, seeds};
 use outlast_pmem::Heap;
 

@@ -6,7 +6,8 @@
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use outlast::{Abort, CreateOptions, Lane, OpenOptions, Pool, Runner};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{Abort, Lane, Pool, Runner};
 use outlast_fuzz::seeds;
 use outlast_pmem::Heap;
 use outlast_redis::{Engine, requests};

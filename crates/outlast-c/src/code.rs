@@ -126,8 +126,9 @@ impl From<Abort> for Failure {
             Abort::Medium(_) | Abort::Growth(_) => ARCHAPT_SYSTEM,
             // No caller asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
+            Abort::NoLane { .. } => ARCHAPT_NO_LANE,
             // No call opens for reading only.
-            Abort::ReadOnly | Abort::Peer(_) => ARCHAPT_INTERNAL,
+            _ => ARCHAPT_INTERNAL,
         };
         Self::new(code, abort.to_string())
     }
@@ -136,6 +137,7 @@ impl From<Abort> for Failure {
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         let code = match &error {
+            PoolError::Abort(abort) => return abort.clone().into(),
             PoolError::NotAPool => ARCHAPT_NOT_A_POOL,
             PoolError::Unfinished => ARCHAPT_UNFINISHED,
             PoolError::Version { .. } | PoolError::Flags { .. } | PoolError::NeedsLab { .. } => {
@@ -167,7 +169,8 @@ impl From<PoolError> for Failure {
                 ARCHAPT_DAMAGED
             }
             PoolError::Map(_) | PoolError::Grow(_) | PoolError::Medium(_) => ARCHAPT_SYSTEM,
-            PoolError::NeedsRecovery { .. } | PoolError::ReadOnly => ARCHAPT_INTERNAL,
+            // No call opens for reading only.
+            _ => ARCHAPT_INTERNAL,
         };
         Self::new(code, error.to_string())
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use outlast::{Ack, CreateOptions, FilePool, OpenOptions, PoolError, Scheme};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{Ack, Pool, PoolError, Scheme};
 use outlast_pmem::{Domain, MapError, MapOptions, Medium};
 
 use crate::code::ArchaptCode::*;
@@ -121,15 +122,15 @@ unsafe fn read(options: *const ArchaptOptions) -> Result<Wanted, Failure> {
 }
 
 impl Wanted {
-    fn create(&self) -> Result<FilePool, PoolError> {
-        FilePool::create(&self.path, self.size_bytes, &self.create, &self.open, &self.map)
+    fn create(&self) -> Result<Pool, PoolError> {
+        Pool::create_with(&self.path, self.size_bytes, &self.create, &self.open, &self.map)
     }
 
-    fn open(&self) -> Result<FilePool, PoolError> {
-        FilePool::open(&self.path, &self.open, &self.map)
+    fn open(&self) -> Result<Pool, PoolError> {
+        Pool::open_with(&self.path, &self.open, &self.map)
     }
 
-    fn open_or_create(&self) -> Result<FilePool, PoolError> {
+    fn open_or_create(&self) -> Result<Pool, PoolError> {
         match self.open() {
             Err(PoolError::Map(MapError::NotFound { .. })) if self.size_bytes > 0 => self.create(),
             opened => opened,
@@ -143,7 +144,7 @@ impl Wanted {
 /// - As of [`read`].
 unsafe fn begin(
     options: *const ArchaptOptions,
-    how: fn(&Wanted) -> Result<FilePool, PoolError>,
+    how: fn(&Wanted) -> Result<Pool, PoolError>,
 ) -> ArchaptCode {
     guarded(|| {
         // SAFETY: the caller says so.
@@ -212,7 +213,7 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
 
 /// Closes a pool. It is closed also when a write to its file has failed, now or earlier; then that is
 /// the error.
-pub(crate) fn close(pool: FilePool) -> Result<(), PoolError> {
+pub(crate) fn close(pool: Pool) -> Result<(), PoolError> {
     pool.close().failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 

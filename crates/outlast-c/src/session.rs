@@ -7,7 +7,9 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, Ack, FilePool, Mapped, Session, SessionError, Ticket, Tx};
+use outlast::error::SessionError;
+use outlast::medium::Mapped;
+use outlast::{Abort, Ack, Pool, Session, Ticket, Tx};
 
 use crate::code::ArchaptCode::*;
 use crate::code::Failure;
@@ -16,7 +18,7 @@ use crate::per_process::{PerProcess, Table};
 /// A pool, and when its clients are answered.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub pool: Arc<FilePool>,
+    pub pool: Arc<Pool>,
     pub ack: Ack,
 }
 
@@ -189,8 +191,8 @@ impl From<SessionError> for Failure {
         match error {
             SessionError::InTransaction => Self::of(ARCHAPT_IN_TRANSACTION),
             SessionError::NoTransaction => Self::of(ARCHAPT_NO_TRANSACTION),
-            SessionError::Poisoned => Self::new(ARCHAPT_INTERNAL, error.to_string()),
             SessionError::Abort(abort) => abort.into(),
+            _ => Self::new(ARCHAPT_INTERNAL, error.to_string()),
         }
     }
 }

@@ -12,10 +12,11 @@ use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlast::{
-    Abort, BlockKind, Checkpoint, CheckpointError, CreateOptions, FilePool, OpenOptions, Pool,
-    PoolError, PoolOffset, RootKind, Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::checkpoint::{Checkpoint, CheckpointError};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::scheme::SCHEMES;
+use outlast::{Abort, BlockKind, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_c::code::Archapt_Last_Error;
 use outlast_c::code::ArchaptCode::{self, *};
 use outlast_c::handles::code::outlast_code::{self, *};
@@ -107,9 +108,9 @@ fn sound_schemes() -> impl Iterator<Item = Scheme> {
     SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_published())
 }
 
-fn create(path: &Path, scheme: Scheme) -> (FilePool, PoolOffset) {
+fn create(path: &Path, scheme: Scheme) -> (Pool, PoolOffset) {
     let open = OpenOptions::with_scheme(scheme);
-    let pool = FilePool::create(path, 1 << 20, &small(), &open, &map()).unwrap();
+    let pool = Pool::create_with(path, 1 << 20, &small(), &open, &map()).unwrap();
     let root = |tx: &mut outlast::Tx<'_, _>| {
         let block = tx.alloc(4096, BlockKind::General)?;
         tx.store(block, &[0; 4096])?;
@@ -288,7 +289,7 @@ fn a_child_opens_pools_of_its_own_and_keeps_no_lock() {
     let (closed, opened) = (Flag(directory.path().join("c")), Flag(directory.path().join("o")));
     let (pool, block) = create(&path, Scheme::default());
     let mut pool = Some(pool);
-    let open = || FilePool::open(&path, &OpenOptions::default(), &map());
+    let open = || Pool::open_with(&path, &OpenOptions::default(), &map());
     let child = fork(directory.path(), || {
         let inherited = pool.take().unwrap();
         let error = open().err().expect("the parent has it");

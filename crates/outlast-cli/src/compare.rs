@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use outlast::{SCHEMES, Scheme};
+use outlast::Scheme;
+use outlast::scheme::SCHEMES;
 use outlast_lab::compare::{self, Compared, Comparison, Indirection};
 use outlast_lab::record::Document;
 use outlast_lab::{report, simulated};

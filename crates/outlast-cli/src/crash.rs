@@ -8,7 +8,9 @@ mod explain;
 use std::error::Error;
 
 use clap::Args;
-use outlast::{Ack, Guarantee, Plant, Scheme};
+use outlast::lab::Plant;
+use outlast::scheme::Guarantee;
+use outlast::{Ack, Scheme};
 use outlast_crash::runtime::plants::planted_in;
 use outlast_crash::runtime::scopes::points::{self, Point};
 use outlast_crash::runtime::scopes::{Scope, ScopeConfig, Tally, lifecycle, table};

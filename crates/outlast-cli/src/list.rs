@@ -1,6 +1,6 @@
 //! `outlast schemes` and `outlast workloads`.
 
-use outlast::SCHEMES;
+use outlast::scheme::SCHEMES;
 use outlast_peers::Pmdk;
 use outlast_schemes::MachineScheme;
 use outlast_workloads::{Workload, judged_workloads};

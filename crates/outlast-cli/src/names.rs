@@ -1,6 +1,8 @@
 //! Names on the command line: a wrong one is told the nearest, or all there are.
 
-use outlast::{Plant, SCHEMES, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::SCHEMES;
 use outlast_trace::{instead_of, nearest};
 #[cfg(feature = "lab")]
 use {

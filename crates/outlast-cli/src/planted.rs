@@ -1,7 +1,9 @@
 //! Planted bugs on the command line: where they can be planted, and what is said of those that no
 //! run noticed. Such a run looks like that of a sound program, and is none.
 
-use outlast::{Guarantee, Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::Guarantee;
 use outlast_crash::runtime::plants::{able_schemes, hunt};
 use outlast_crash::shell::word;
 

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use outlast::{
-    CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
-    CreateOptions, FilePool, OpenOptions, POOL_BYTES_MAX, PoolError, PoolInfo, RecoveredPool,
-    RepairReport, Scheme, Space, UnrecoveredPool,
-};
+use outlast::checkpoint::{Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport};
+use outlast::inspect::{CheckReport, CheckStep, POOL_BYTES_MAX, PoolInfo, RepairReport, Space};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::{Pool, PoolError, Scheme};
 use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
@@ -203,7 +203,7 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
     let scheme = args.literal.then_some(Scheme::RedoArchaptLiteral);
     let open = OpenOptions { scheme, ..OpenOptions::default() };
-    let pool = about(path, FilePool::create(path, args.size, &options, &open, &map))?;
+    let pool = about(path, Pool::create_with(path, args.size, &options, &open, &map))?;
     say_domain(pool.medium());
     let header = *pool.header();
     drop(pool);
@@ -218,12 +218,12 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
 
 /// The pool, recovered and running. One that recovery would refuse stays as it is: that is tried in volatile
 /// memory first.
-fn open_to_work(args: &FileArgs) -> Result<FilePool, Box<dyn Error>> {
+fn open_to_work(args: &FileArgs) -> Result<Pool, Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
     drop(about(path, RecoveredPool::open_overlaid(path, &map))?);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
-    about(path, FilePool::open(path, &OpenOptions::default(), &map))
+    about(path, Pool::open_with(path, &OpenOptions::default(), &map))
 }
 
 fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Error>> {
@@ -255,14 +255,15 @@ fn space_of(
     map: &MapOptions,
 ) -> Result<Space, PoolError> {
     let (log_used_bytes, fence_log_used_bytes) = pool.log_used_bytes()?;
-    let space = match live_records {
+    let mut space = match live_records {
         Some(0) => pool.read_only()?.space(),
         _ => {
             drop(pool);
             RecoveredPool::open_overlaid(path, map)?.space()
         }
     };
-    Ok(Space { log_used_bytes, fence_log_used_bytes, ..space })
+    (space.log_used_bytes, space.fence_log_used_bytes) = (log_used_bytes, fence_log_used_bytes);
+    Ok(space)
 }
 
 fn space_json(space: &Space) -> serde_json::Value {
@@ -309,7 +310,7 @@ fn info_json(info: &PoolInfo, space: Option<&Space>, checkpoint: &Beside) -> ser
 type Beside = Result<Option<CheckpointInfo>, CheckpointError>;
 
 fn checkpoint_beside(pool: &Path, info: &PoolInfo) -> Beside {
-    let path = outlast::checkpoint_path(pool);
+    let path = outlast::checkpoint::checkpoint_path(pool);
     match Checkpoint::open(&path) {
         Ok(checkpoint) if checkpoint.info().pool == info.header.uuid => Ok(Some(checkpoint.info())),
         Ok(checkpoint) => Err(CheckpointError::OtherPool {
@@ -436,7 +437,7 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 fn steps() -> impl FnMut(CheckStep) {
     const EVERY: u64 = 64;
     let teller = Teller::with_lines();
-    move |CheckStep { stage, done, total }| {
+    move |CheckStep { stage, done, total, .. }| {
         if done.is_multiple_of(EVERY) || done == total {
             teller.tell(Progress::Step { stage: &stage.to_string(), done, total });
         }
@@ -557,7 +558,7 @@ fn failed(error: CheckpointError) -> CommandResult {
 
 fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
-    let target = args.to.clone().unwrap_or_else(|| outlast::checkpoint_path(path));
+    let target = args.to.clone().unwrap_or_else(|| outlast::checkpoint::checkpoint_path(path));
     let header = about(path, open_to_read(&args.file)?.info())?.header;
     match Checkpoint::open(&target).map(|checkpoint| checkpoint.info().pool) {
         Ok(found) if found != header.uuid => {
@@ -625,7 +626,7 @@ fn restore(args: &RestoreArgs, as_json: bool, seed: u64) -> CommandResult {
         Some(from) if args.aside && args.file.exists() => Some(aside::move_away(&args.file, from)?),
         _ => None,
     };
-    let info = match outlast::restore(&args.file, args.from.as_deref()) {
+    let info = match outlast::checkpoint::restore(&args.file, args.from.as_deref()) {
         Ok(info) => info,
         Err(error) => {
             kept.map_or(Ok(()), aside::Kept::put_back)?;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 use outlast_lab::native::Size;
 use outlast_lab::papers::{self, PAPERS, Request};
 use outlast_lab::progress::{Overall, Progress};

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use outlast::{FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path};
+use outlast::checkpoint::checkpoint_path;
+use outlast::inspect::PoolInfo;
+use outlast::medium::OpenOptions;
+use outlast::{Pool, RootKind, Scheme};
 use outlast_pmem::{Domain, MapOptions};
 use outlast_redis::{Imported, Options, Server, create_pool, import, verify};
 
@@ -91,7 +94,7 @@ pub fn run(args: &ServeArgs) -> CommandResult {
     let bound = Server::listen(options)?;
     let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());
     let pool = match args.pool.exists() {
-        true => FilePool::open(&args.pool, &open, &map).map_err(named)?,
+        true => Pool::open_with(&args.pool, &open, &map).map_err(named)?,
         false => create_pool(&args.pool, args.size, &open, &map).map_err(named)?,
     };
     if let Some(file) = &args.import {

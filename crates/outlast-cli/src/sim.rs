@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use outlast::{Plant, SCHEMES, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::SCHEMES;
 use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT, Report};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_crash::runtime::plants::planted_in;

@@ -5,7 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::{directory, good, json, outlast, path, refused, text};
-use outlast::{FilePool, OpenOptions, Scheme};
+use outlast::medium::OpenOptions;
+use outlast::{Pool, Scheme};
 
 #[test]
 fn a_pool_is_created_described_checked_listed_and_grown() {
@@ -309,8 +310,8 @@ fn failed(arguments: &[&str]) -> String {
 
 /// Stores a word to a pool's root block, which is made at the first call; what was there.
 fn stored(pool: &str, value: u64) -> u64 {
-    use outlast::{BlockKind, FilePool, RootKind, Runner, Transact};
-    let pool = FilePool::open(pool, &Default::default(), &Default::default()).unwrap();
+    use outlast::{BlockKind, Pool, RootKind, Runner, Transact};
+    let pool = Pool::open_with(pool, &Default::default(), &Default::default()).unwrap();
     let mut lane = pool.lane().unwrap();
     let stored = lane.run(|tx| {
         let root = match tx.root()? {
@@ -331,14 +332,15 @@ fn stored(pool: &str, value: u64) -> u64 {
 
 #[test]
 fn a_pool_with_checksums_is_repaired_or_its_damage_named() {
-    use outlast::{BlockKind, FilePool, OpenOptions, RootKind, Runner, Scheme, Transact};
+    use outlast::medium::OpenOptions;
+    use outlast::{BlockKind, Pool, RootKind, Runner, Scheme, Transact};
     use std::io::{Seek, SeekFrom, Write};
     let directory = directory();
     let (pool, plain) = (&path(&directory, "p"), &path(&directory, "plain"));
     good(&["pool", "create", pool, "--size", "8M", "--checksums"]);
     assert!(good(&["pool", "info", pool]).contains("checksums       kept"));
     let open = OpenOptions::with_scheme(Scheme::RedoArchapt);
-    let opened = FilePool::open(pool, &open, &Default::default()).unwrap();
+    let opened = Pool::open_with(pool, &open, &Default::default()).unwrap();
     let block = opened.lane().unwrap().run(|tx| {
         let block = tx.alloc(3000, BlockKind::General)?;
         tx.store(block, &[7; 3000])?;
@@ -375,7 +377,7 @@ fn a_pool_with_checksums_is_repaired_or_its_damage_named() {
 
     good(&["pool", "create", plain, "--size", "8M"]);
     assert!(refused(&["pool", "repair", plain]).contains("keeps no checksums"));
-    let wrong = FilePool::open(pool, &OpenOptions::with_scheme(Scheme::Undo), &Default::default());
+    let wrong = Pool::open_with(pool, &OpenOptions::with_scheme(Scheme::Undo), &Default::default());
     assert!(wrong.err().unwrap().to_string().contains("open it with undo-archapt or redo-archapt"));
 }
 
@@ -483,7 +485,7 @@ fn losses_of_a_literal_variant_are_a_result() {
     assert!(good(&["pool", "info", pool]).contains("of a literal variant"));
     assert!(good(&["pool", "check", pool]).contains("0 findings"));
     let open =
-        |scheme| FilePool::open(pool, &OpenOptions::with_scheme(scheme), &Default::default());
+        |scheme| Pool::open_with(pool, &OpenOptions::with_scheme(scheme), &Default::default());
     let wrong = open(Scheme::RedoArchapt).err().unwrap().to_string();
     assert!(wrong.contains("open it with undo-archapt:literal or redo-archapt:literal"), "{wrong}");
     assert!(open(Scheme::UndoArchaptLiteral).is_ok());

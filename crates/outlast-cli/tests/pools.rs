@@ -4,10 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use outlast::collections::{ByteMap, Dictionary};
-use outlast::{
-    Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, RootKind, Runner,
-    Scheme, Transact, Tx,
-};
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::{Abort, BlockKind, Domain, Pool, RootKind, Runner, Scheme, Transact, Tx};
 
 const OUTLAST: &str = env!("CARGO_BIN_EXE_outlast");
 
@@ -37,9 +35,9 @@ fn record(command: &str, path: &Path, status: i32) -> serde_json::Value {
 }
 
 /// A pool with a map of some keys, and this many bytes.
-fn filled(path: &Path, len: u64, scheme: Scheme) -> FilePool {
+fn filled(path: &Path, len: u64, scheme: Scheme) -> Pool {
     let open = OpenOptions::with_scheme(scheme);
-    let pool = FilePool::create(path, len, &CreateOptions::default(), &open, &map()).unwrap();
+    let pool = Pool::create_with(path, len, &CreateOptions::default(), &open, &map()).unwrap();
     let mut lane = pool.lane().unwrap();
     let made = lane.run(|tx| {
         let made = ByteMap::create(tx, &Default::default())?;
@@ -62,7 +60,7 @@ fn a_check_sees_what_the_log_of_fences_has() {
     let map = MapOptions { domain: Some(Domain::Page), ..map() };
     let open = OpenOptions::with_scheme(Scheme::Swift);
     let create = CreateOptions { fence_log_bytes: Some(64 << 10), ..CreateOptions::default() };
-    drop(FilePool::create(&path, 8 << 20, &create, &open, &map).unwrap());
+    drop(Pool::create_with(&path, 8 << 20, &create, &open, &map).unwrap());
     assert_eq!(record("check", &path, 0)["live_records"], 0);
     let mut bytes = std::fs::read(&path).unwrap();
     // The line of the floor.
@@ -298,7 +296,7 @@ fn what_is_refused_changes_nothing() {
     let create = CreateOptions { fence_log_bytes: Some(64 << 10), ..CreateOptions::default() };
     let page = MapOptions { domain: Some(Domain::Page), ..map() };
     let open = OpenOptions::with_scheme(Scheme::Swift);
-    let refused = FilePool::create(at("log.pool"), 8 << 20, &create, &open, &page).unwrap();
+    let refused = Pool::create_with(at("log.pool"), 8 << 20, &create, &open, &page).unwrap();
     refused.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
     let tail = refused.header().geometry.lane_at(0).0 as usize;
     drop(refused);
@@ -418,7 +416,7 @@ fn a_closed_pool_needs_nothing_of_its_log_of_fences() {
             ..CreateOptions::default()
         };
         let open = OpenOptions::default();
-        let made = FilePool::create(&path, 8 << 20, &create, &open, &page).unwrap();
+        let made = Pool::create_with(&path, 8 << 20, &create, &open, &page).unwrap();
         let words =
             made.lane().unwrap().run(|tx| outlast::collections::Words::create(tx, 9, |n| n));
         let words = words.unwrap();
@@ -440,7 +438,7 @@ fn a_closed_pool_needs_nothing_of_its_log_of_fences() {
             assert_eq!(code, Some(0), "{stdout}{stderr}");
             assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]), "{at}");
             std::fs::write(&path, &flipped).unwrap();
-            let used = FilePool::open(&path, &open, &page).unwrap();
+            let used = Pool::open_with(&path, &open, &page).unwrap();
             assert_eq!(used.lane().unwrap().run(|tx| words.get(tx, 7)).unwrap(), 7);
             drop(used.close());
             assert_eq!(record("check", &path, 0)["findings"], serde_json::json!([]), "{at}");
@@ -461,7 +459,7 @@ fn info_tells_how_full_a_pool_is_and_changes_nothing() {
     // As a crash would leave it.
     let crashed = directory.path().join("crashed");
     std::fs::copy(&path, &crashed).unwrap();
-    running.checkpoint(outlast::checkpoint_path(&path)).unwrap();
+    running.checkpoint(outlast::checkpoint::checkpoint_path(&path)).unwrap();
     running.close();
     for (path, is_closed) in [(&path, true), (&crashed, false)] {
         let before = std::fs::read(path).unwrap();

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use outlast::{Domain, FilePool, MapOptions};
+use outlast::medium::MapOptions;
+use outlast::{Domain, Pool};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,17 +22,17 @@ fn say(text: &str) {
     output.flush().unwrap();
 }
 
-fn open(path: &Path, domain: Option<Domain>) -> Result<FilePool, Box<dyn Error>> {
+fn open(path: &Path, domain: Option<Domain>) -> Result<Pool, Box<dyn Error>> {
     let (create, open) = Default::default();
     let map = MapOptions { domain, ..Default::default() };
     Ok(match path.exists() {
-        true => FilePool::open(path, &open, &map)?,
-        false => FilePool::create(path, 4 << 20, &create, &open, &map)?,
+        true => Pool::open_with(path, &open, &map)?,
+        false => Pool::create_with(path, 4 << 20, &create, &open, &map)?,
     })
 }
 
 /// Transactions begun in the pool so far are a number in its root; the next one counts it up.
-fn count(pool: &FilePool, up: bool) -> Result<u64, Box<dyn Error>> {
+fn count(pool: &Pool, up: bool) -> Result<u64, Box<dyn Error>> {
     pool.typed(|pool| {
         let mut lane = pool.lane()?;
         Ok(lane.run(|tx| {

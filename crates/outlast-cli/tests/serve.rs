@@ -56,8 +56,9 @@ fn what_is_refused_changes_nothing() {
     good(&["pool", "create", &hash, "--size", "16M"]);
     {
         use outlast::collections::ByteMap;
-        use outlast::{FilePool, OpenOptions, RootKind, Runner, Transact};
-        let pool = FilePool::open(&hash, &OpenOptions::default(), &Default::default()).unwrap();
+        use outlast::medium::OpenOptions;
+        use outlast::{Pool, RootKind, Runner, Transact};
+        let pool = Pool::open_with(&hash, &OpenOptions::default(), &Default::default()).unwrap();
         let made = pool.lane().unwrap().run(|tx| {
             let map = ByteMap::create(tx, &Default::default())?;
             tx.set_root(map.root(), RootKind::HashMap)

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use outlast::{Ack, Plant, Scheme, Site};
+use outlast::lab::Plant;
+use outlast::scheme::Site;
+use outlast::{Ack, Scheme};
 use outlast_crash::runtime::plants;
 use outlast_crash::runtime::scopes::{ScopeConfig, lifecycle, table};
 use outlast_crash::{Broken, Domain, Model, Tear};

@@ -2,7 +2,8 @@
 //! `calls SCHEME CALL CALLS TRANSACTIONS`. `simulated/costs.rs` says how the table of
 //! costs is made from that.
 
-use outlast::{BlockKind, CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{BlockKind, Pool, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 use outlast_trace::{ByteRange, PoolOffset};
 

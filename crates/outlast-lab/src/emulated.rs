@@ -14,7 +14,9 @@ mod cache;
 
 use std::sync::{Arc, Mutex};
 
-use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme, UnrecoveredPool};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, Pool, PoolError, Scheme};
 use outlast_pmem::Recorder;
 use outlast_sim::{CacheConfig, ConfigError};
 use outlast_trace::{FlushKind, LINE_BYTES, Sink};

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 use outlast_crash::explain::published::{self, Flaw};
 use outlast_crash::explain::{Compared, Event, Explanation, Fate, Run};
 

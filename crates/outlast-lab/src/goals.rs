@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use outlast::{Guarantee, Scheme};
+use outlast::Scheme;
+use outlast::scheme::Guarantee;
 
 use crate::clock::ThreadStopwatch;
 use crate::crash::RATE_SCOPE;

@@ -12,7 +12,8 @@ use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 
-use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
+use outlast::medium::LINE_BYTES;
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
 use crate::api::{NO_ABORT, Oid};
 use crate::classes::block_bytes;

@@ -21,7 +21,7 @@ pub enum MapError {
         path: PathBuf,
     },
     /// The directory that was to hold a new file is missing.
-    #[error("{}: the directory to create it in does not exist", path.display())]
+    #[error("{}: the directory to create it in does not exist; create that first", path.display())]
     NoDirectory {
         /// The file.
         path: PathBuf,
@@ -120,7 +120,7 @@ pub enum MapError {
         len: u64,
     },
     /// Growth past the address space that was reserved when the file was mapped.
-    #[error("{}: cannot grow to {len} bytes, it was opened for at most {max_len}", path.display())]
+    #[error("{}: cannot grow to {len} bytes, it was opened for at most {max_len}: open it with a larger limit", path.display())]
     PastLimit {
         /// The file.
         path: PathBuf,

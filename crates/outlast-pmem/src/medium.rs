@@ -81,6 +81,7 @@ pub enum Mark {
 
 /// A medium could not be made larger.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GrowError {
     /// This kind of medium has a fixed size.
     #[error("this medium has a fixed size")]

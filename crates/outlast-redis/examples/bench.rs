@@ -13,7 +13,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outlast::{FilePool, MapOptions, OpenOptions, UnrecoveredPool};
+use outlast::Pool;
+use outlast::medium::{MapOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast_measure::{Rounds, Spread, Times};
 use outlast_redis::beside::{BOUND, BesideError, Running, SUBJECTS, Subject, Turn, Work};
 use outlast_redis::{Options, Server, create_pool};
@@ -100,12 +102,12 @@ fn serve_pool(path: &str, port: &str, scheme: &str) -> Outcome<()> {
     let domain = std::env::var(DOMAIN).ok().map(|domain| domain.parse()).transpose()?;
     let map = MapOptions { domain, ..MapOptions::default() };
     let pool = match Path::new(path).exists() {
-        true => FilePool::open(path, &open, &map)?,
+        true => Pool::open_with(path, &open, &map)?,
         false => create_pool(Path::new(path), POOL_BYTES, &open, &map)?,
     };
     let options = Options {
         addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?))],
-        checkpoint: outlast::checkpoint_path(path),
+        checkpoint: outlast::checkpoint::checkpoint_path(path),
         ..Options::default()
     };
     Ok(Server::bind(Arc::new(pool), options)?.run()?)

@@ -7,10 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use outlast::{
-    Abort, CreateOptions, Domain, FilePool, Lane, MapOptions, Mapped, OpenOptions, PoolError,
-    Runner, Scheme,
-};
+use outlast::medium::{CreateOptions, MapOptions, Mapped, OpenOptions};
+use outlast::{Abort, Domain, Lane, Pool, PoolError, Runner, Scheme};
 use outlast_measure::{Rounds, Times};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
@@ -241,13 +239,13 @@ impl Drop for Removed {
     }
 }
 
-fn create(path: &Path, plan: &Plan, scheme: Scheme) -> Result<FilePool, PoolError> {
+fn create(path: &Path, plan: &Plan, scheme: Scheme) -> Result<Pool, PoolError> {
     let grow_limit_bytes = 16 << 30;
     let open = OpenOptions { grow_limit_bytes, ..OpenOptions::with_scheme(scheme) };
     let map =
         MapOptions { domain: plan.domain, max_len: grow_limit_bytes, ..MapOptions::default() };
     let bytes = (32 << 20) + plan.records * 2 * plan.record_bytes as u64;
-    FilePool::create(path, bytes, &CreateOptions::default(), &open, &map)
+    Pool::create_with(path, bytes, &CreateOptions::default(), &open, &map)
 }
 
 /// Measures a mix under schemes; returns the turns of each.
@@ -258,7 +256,7 @@ pub fn measure(plan: &Plan, mix: Mix, schemes: &[Scheme]) -> Result<Vec<Vec<Time
     let name = |number: usize| format!("outlast-redis-{}-{number}.pool", std::process::id());
     let files = (0..schemes.len()).map(|number| plan.directory.join(name(number))).collect();
     let removed = Removed(files);
-    let pools: Vec<FilePool> = removed
+    let pools: Vec<Pool> = removed
         .0
         .iter()
         .zip(schemes)

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use outlast::{CreateOptions, FilePool, MapOptions, Medium, OpenOptions, PoolError};
+use outlast::medium::{CreateOptions, MapOptions, Medium, OpenOptions};
+use outlast::{Pool, PoolError};
 
 /// Pools from this size on get long logs.
 const LONG_LOGS_FROM: u64 = 64 << 20;
@@ -16,14 +17,14 @@ const LANE_BYTES_MAX: u64 = 32 << 20;
 /// with long logs. On memory a log that stays in the processor's cache is better.
 ///
 /// # Errors
-/// Those of [`FilePool::create`].
+/// Those of [`Pool::create_with`].
 pub fn create_pool(
     path: &Path,
     bytes: u64,
     open: &OpenOptions,
     map: &MapOptions,
-) -> Result<FilePool, PoolError> {
-    let pool = FilePool::create(path, bytes, &CreateOptions::default(), open, map)?;
+) -> Result<Pool, PoolError> {
+    let pool = Pool::create_with(path, bytes, &CreateOptions::default(), open, map)?;
     if !pool.medium().is_paged() || bytes < LONG_LOGS_FROM {
         return Ok(pool);
     }
@@ -33,5 +34,5 @@ pub fn create_pool(
     let _ = std::fs::remove_file(path);
     let lane_bytes = (bytes / 32).min(LANE_BYTES_MAX) & !4095;
     let create = CreateOptions { lanes: 2, lane_bytes, ..CreateOptions::default() };
-    FilePool::create(path, bytes, &create, open, map)
+    Pool::create_with(path, bytes, &create, open, map)
 }

@@ -16,14 +16,13 @@ use outlast_workloads::Random;
 /// The databases of a pool, for a program that runs transactions itself.
 ///
 /// ```
-/// use outlast::{FilePool, OpenOptions, Runner};
+/// use outlast::{Pool, Runner};
 /// use outlast_redis::Engine;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("pool");
-/// let open = OpenOptions::default();
-/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let pool = Pool::create(&path)?;
 /// let mut lane = pool.lane()?;
 /// let mut engine = lane.run(|tx| Engine::open(tx))?;
 /// let answer = lane.run(|tx| engine.run(tx, &[b"SET", b"key", b"value"]))?;

@@ -18,14 +18,13 @@
 //! use std::net::TcpStream;
 //! use std::sync::Arc;
 //!
-//! use outlast::{FilePool, OpenOptions};
+//! use outlast::Pool;
 //! use outlast_redis::{Options, Server};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("pool");
-//! let open = OpenOptions::default();
-//! let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+//! let pool = Pool::create(&path)?;
 //! let options = Options { addresses: vec!["127.0.0.1:0".parse()?], ..Options::default() };
 //! let mut server = Server::bind(Arc::new(pool), options)?;
 //! let (address, stopper) = (server.addresses()[0], server.stopper());

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
-use outlast::{
-    Abort, FilePool, Mapped, Medium, Overlay, PoolError, PoolOffset, RecoveredPool, Runner, Session,
-};
+use outlast::medium::{Mapped, Medium, Overlay};
+use outlast::recover::RecoveredPool;
+use outlast::{Abort, Pool, PoolError, PoolOffset, Runner, Session};
 use outlast_pmem::MapError;
 
 use crate::changes::{Base, Changes};
@@ -94,7 +94,7 @@ pub(crate) const PLAIN_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Where the bytes are.
 enum Backing {
     /// A pool that runs transactions.
-    Pool(Arc<FilePool>),
+    Pool(Arc<Pool>),
     /// One that is only read, as recovery would leave it.
     Image(Box<RecoveredPool<Overlay<Mapped>>>),
     /// Closed.
@@ -351,7 +351,7 @@ impl Database {
         }
     }
 
-    fn of_pool(pool: FilePool, path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
+    fn of_pool(pool: Pool, path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
         let store = pool.lane().map_err(|error| why(path, error)).and_then(|mut lane| {
             find_store(&mut lane)
                 .and_then(|found| match found {
@@ -370,7 +370,7 @@ impl Database {
     }
 
     fn open(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
-        let pool = FilePool::open(path, &options.open(), &options.map());
+        let pool = Pool::open_with(path, &options.open(), &options.map());
         Self::of_pool(pool.map_err(|error| why(path, error))?, path, options)
     }
 
@@ -392,7 +392,7 @@ impl Database {
     /// Creates a pool under a name beside, and renames it when it is whole: no other process finds a part of it.
     fn create(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
         let new = beside(path);
-        let pool = FilePool::create(
+        let pool = Pool::create_with(
             &new,
             options.size_bytes,
             &options.create(),
@@ -666,7 +666,7 @@ impl Base for Stored<'_> {
 }
 
 /// The session that commits. It comes back to the state when it is done.
-fn held_session(pool: &Arc<FilePool>, state: &mut State) -> Result<HeldSession, Abort> {
+fn held_session(pool: &Arc<Pool>, state: &mut State) -> Result<HeldSession, Abort> {
     if let Some(held) = state.held.take() {
         return Ok(held);
     }

@@ -1,6 +1,6 @@
 //! Where two texts of one length differ, by whole words.
 
-use outlast::LINE_BYTES;
+use outlast::medium::LINE_BYTES;
 
 /// Equal words between two changed ones that are taken with them: a range of its own costs more.
 const GAP_WORDS_MAX: usize = 2;

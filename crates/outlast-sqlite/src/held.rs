@@ -3,7 +3,9 @@
 //! SQLite's connections may be used by one thread after the other, and a database's by several in turn. To take a
 //! lane for every commit and give it back costs a fence; so the database keeps one.
 
-use outlast::{Abort, Mapped, Session, SessionError, Tx};
+use outlast::error::SessionError;
+use outlast::medium::Mapped;
+use outlast::{Abort, Session, Tx};
 
 /// A session behind its database's mutex, without a transaction whenever the mutex is free.
 pub(crate) struct HeldSession(Session);

@@ -1,6 +1,7 @@
 //! How to open or create a database: the parameters of SQLite's URI.
 
-use outlast::{CreateOptions, Domain, MapOptions, OpenOptions, Scheme};
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::{Domain, Scheme};
 
 use crate::changes::SPILL_BYTES;
 use crate::layout::EXTENT_BYTES;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use outlast::{FilePool, PoolError, Runner};
+use outlast::{Pool, PoolError, Runner};
 
 use crate::changes::Changes;
 use crate::database::{self, Database, OpenError, PLAIN_MAGIC};
@@ -184,7 +184,7 @@ fn fill(
 ) -> Result<(), MoveError> {
     let failed = |source| MoveError::Pool { path: new.to_owned(), source };
     let create = options.create();
-    let pool = FilePool::create(new, options.size_bytes, &create, &options.open(), &options.map());
+    let pool = Pool::create_with(new, options.size_bytes, &create, &options.open(), &options.map());
     let pool = pool.map_err(failed)?;
     let moved = pool.lane().map_err(failed).and_then(|mut lane| {
         let aborted = |source| MoveError::Abort { path: new.to_owned(), source };

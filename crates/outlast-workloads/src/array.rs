@@ -8,7 +8,8 @@
 use std::collections::HashSet;
 
 use outlast::collections::{Damage, ReadRaw, Words};
-use outlast::{Abort, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
+use outlast::medium::LINE_BYTES;
+use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
 use crate::audit::{TORN, damage};
 use crate::content::{fill, version_of};

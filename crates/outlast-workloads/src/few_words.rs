@@ -5,7 +5,8 @@
 //! words and overwrites one to three of those.
 
 use outlast::collections::{Damage, ReadRaw, Words};
-use outlast::{Abort, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
+use outlast::medium::LINE_BYTES;
+use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
 use crate::audit::{TORN, damage};
 use crate::content::{stamp, unstamp};

@@ -222,6 +222,8 @@ pub struct VolatileTx {
     announced: Vec<ByteRange>,
     dirty: BTreeSet<u64>,
     root: Option<(PoolOffset, RootKind)>,
+    /// A conflict was injected.
+    failed: Option<Abort>,
 }
 
 impl VolatileTx {
@@ -241,6 +243,7 @@ impl VolatileTx {
             announced: Vec::new(),
             dirty: BTreeSet::new(),
             root,
+            failed: None,
         }
     }
 
@@ -263,7 +266,11 @@ impl VolatileTx {
         let conflict = self.may_conflict
             && checked.conflict_per_mille > 0
             && checked.random.below(1000) < checked.conflict_per_mille;
-        if conflict { Err(Abort::Conflict) } else { Ok(()) }
+        if conflict {
+            self.failed = Some(Abort::Conflict);
+            return Err(Abort::Conflict);
+        }
+        Ok(())
     }
 
     /// Checks that an access stays inside one live block; whether this transaction made it.
@@ -388,6 +395,10 @@ impl Transact for VolatileTx {
         self.root = Some((block, kind));
         Ok(())
     }
+
+    fn failure(&self) -> Option<&Abort> {
+        self.failed.as_ref()
+    }
 }
 
 #[cfg(test)]
@@ -402,6 +413,28 @@ mod tests {
             Ok(block)
         })
         .unwrap()
+    }
+
+    /// The closure's own error hides the conflict, and the transaction remembers it.
+    #[test]
+    fn injected_conflicts_run_closures_with_errors_of_their_own_again() {
+        struct Own;
+        impl From<Abort> for Own {
+            fn from(_: Abort) -> Self {
+                Self
+            }
+        }
+        let mut pool = Volatile::checked(7, 300);
+        let block = filled(&mut pool);
+        for word in 1..50 {
+            let stored = pool.try_run(|tx| {
+                tx.load_u64(block)?;
+                tx.store_u64(block, word)?;
+                Ok::<_, Own>(())
+            });
+            assert!(stored.is_ok());
+        }
+        assert!(pool.take_footprint().runs > 60, "some conflicts were injected");
     }
 
     #[test]

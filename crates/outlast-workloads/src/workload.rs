@@ -1,7 +1,7 @@
 //! The table of workloads, and how much of one.
 
-use outlast::LINE_BYTES;
 use outlast::collections::{FieldPlacement, Fields, Placement};
+use outlast::medium::LINE_BYTES;
 
 use crate::array::{Array, Order};
 use crate::family::{Kind, Unfit};

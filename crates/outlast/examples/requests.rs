@@ -1,38 +1,27 @@
 //! A service of many tasks on one pool: each request is a transaction, durable when it is answered.
 //!
-//! Tasks come and go by the hundreds, lanes by the number of threads that commit at the same time. So
-//! a request takes a lane for its transaction and gives it back; where all are taken it sleeps until
-//! one is free. A commit waits for the medium: it belongs to a thread that may block.
+//! Tasks hold a share of the pool, an `Arc`, and no lane: `Pool::run` takes one for each transaction and gives it
+//! back. Where all are taken it sleeps until one is free, and a commit waits for the medium: so it belongs to a
+//! thread that may block.
 
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
 use outlast::typed::PHashMap;
-use outlast::{Abort, FilePool, Pool, PoolError};
+use outlast::{Abort, Pool};
 use tokio::runtime::Runtime;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-enum RequestError {
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    #[error(transparent)]
-    Abort(#[from] Abort),
-}
-
 /// Counts a visit and returns how many there were.
-fn visit(pool: &FilePool, page: u64) -> Result<u64, RequestError> {
+fn visit(pool: &Pool, page: u64) -> Result<u64, Abort> {
     pool.typed(|pool| {
-        let mut lane = pool.lane()?;
-        let visits = lane.run(|tx| {
-            let pages = tx.root_or_insert_with(|tx| PHashMap::<u64, u64>::new(tx))?.get(tx)?;
+        pool.run(|tx| {
+            let pages = tx.root_or_insert_with(PHashMap::<u64, u64>::new)?.get(tx)?;
             let visits = pages.get(tx, &page)?.unwrap_or(0) + 1;
             pages.insert(tx, &page, visits)?;
             Ok(visits)
-        });
-        Ok(visits?)
+        })
     })
 }
 

@@ -15,18 +15,19 @@ use crate::error::PoolError;
 /// It takes two words, and so do results of a word with it: they come back in registers. Larger
 /// ones would be put together in memory, and behind a fence that memory waits for the fence.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Abort {
     /// Another transaction was in the way. The runner undoes everything and runs the closure
     /// again: a closure must therefore have no effect outside its transaction that a second
     /// run does not repeat harmlessly.
-    #[error("another transaction was in the way")]
+    #[error("another transaction was in the way: run this one again")]
     Conflict,
     /// The closure itself asked for it, and says why. Everything is undone; the runner reports it.
     /// [`Abort::cancelled`] makes one with a reason, `Reason::default()` one without.
     #[error("the transaction was cancelled by its own code{0}")]
     Cancelled(Reason),
     /// No block of this size is free.
-    #[error("no space left in the pool for a block of {bytes} bytes")]
+    #[error("no space left in the pool for a block of {bytes} bytes: free some, or grow the pool")]
     OutOfSpace {
         /// The size asked for.
         bytes: u64,
@@ -46,11 +47,19 @@ pub enum Abort {
     #[error(transparent)]
     BadAddress(Box<BadAddress>),
     /// Something durable that was read is not what was written there.
-    #[error("the pool is damaged: {0}")]
+    #[error("the pool is damaged: {0}; check it, and restore it from a copy")]
     Damaged(Report),
     /// The transactions since the pool was opened have used up all numbers.
     #[error("the log's numbers are used up: close the pool and open it again")]
     NumbersUsedUp,
+    /// All lanes were in use by other threads, for as long as the transaction was to wait for one.
+    #[error(
+        "all {lanes} lanes are in use: give them back between transactions, wait longer (lane_wait), or create the pool with more"
+    )]
+    NoLane {
+        /// Lanes of the pool.
+        lanes: u32,
+    },
     /// This process is a forked child of the one that opened the pool, which it must not use.
     /// Nothing was stored, and the parent's pool is as it was.
     #[error(
@@ -143,6 +152,7 @@ impl GrowthError {
 /// An address that was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} at {at}: {why}")]
+#[non_exhaustive]
 pub struct BadAddress {
     /// The operation.
     pub what: &'static str,
@@ -154,6 +164,7 @@ pub struct BadAddress {
 
 /// A size that was refused, with the largest that would not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TooLarge {
     /// The thing of that size.
     pub what: &'static str,
@@ -173,7 +184,7 @@ impl Display for TooLarge {
             Some(bytes) => write!(
                 f,
                 "; a pool created with chunks of {bytes} bytes has larger ones \
-                 (CreateOptions::chunk_bytes, outlast pool create --chunk)"
+                 (Pool::options().chunk_bytes, outlast pool create --chunk)"
             ),
             None => Ok(()),
         }

@@ -16,6 +16,7 @@ use crate::seq::Seq;
 /// When [`run`](crate::Runner::run) returns. Either way nothing that it acknowledged is lost, but under
 /// the literal variants, which do as their paper says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Ack {
     /// When the commit is logical: its record is durable.
     #[default]
@@ -64,13 +65,12 @@ impl FromStr for Ack {
 /// changed nothing is less than all others, and physical from the start.
 ///
 /// ```
-/// use outlast::{BlockKind, FilePool, OpenOptions, Scheme, Transact};
+/// use outlast::{BlockKind, Pool, Scheme, Transact};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("tickets.pool");
-/// let open = OpenOptions::with_scheme(Scheme::RedoArchapt);
-/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let pool = Pool::options().scheme(Scheme::RedoArchapt).create(&path)?;
 /// let mut lane = pool.lane()?;
 ///
 /// let (block, first) = lane.run_ticketed(|tx| tx.alloc(64, BlockKind::General))?;
@@ -114,13 +114,12 @@ impl Ticket {
 /// for the pool that gave it, until that is closed.
 ///
 /// ```
-/// use outlast::{BlockKind, FilePool, OpenOptions, Runner, Transact};
+/// use outlast::{BlockKind, Pool, Runner, Transact};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("batches.pool");
-/// let open = OpenOptions::default();
-/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let pool = Pool::create(&path)?;
 /// let mut lane = pool.lane()?;
 /// let block = lane.run(|tx| tx.alloc(64, BlockKind::General))?;
 ///

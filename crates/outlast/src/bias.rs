@@ -428,8 +428,9 @@ mod tests {
     use outlast_trace::PoolOffset;
 
     use super::*;
+    use crate::medium::{CreateOptions, OpenOptions};
     use crate::pool::Lane;
-    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
+    use crate::{BlockKind, Runner, Scheme, Transact};
 
     const PAGE_BYTES: u64 = LINE_BYTES << LINES_SHIFT;
 

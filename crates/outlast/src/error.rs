@@ -1,14 +1,25 @@
-//! Why a pool could not be created, opened or kept.
+//! Errors. [`PoolError`] is that of a pool, [`Abort`](crate::Abort) that of a transaction; this module also has
+//! the parts of both.
 
-use outlast_pmem::MediumFailure;
+pub use outlast_pmem::{GrowError, MapError, MediumFailure};
 use outlast_trace::{ByteRange, PoolOffset};
+
+use crate::abort::Abort;
+pub use crate::abort::{BadAddress, GrowthError, Reason, Report, TooLarge};
+pub use crate::ack::UnknownAck;
+pub use crate::scheme::UnknownScheme;
+pub use crate::session::SessionError;
+pub use crate::versions::ReadError;
 
 /// An error of a pool as a whole. Each is one line that names the thing and what would
 /// be right; the file is as it was before.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PoolError {
     /// The first bytes are not a pool's.
-    #[error("not an Outlast pool: it does not begin with the bytes of one")]
+    #[error(
+        "not an Outlast pool: it does not begin with the bytes of one; name a pool, or create one in another file"
+    )]
     NotAPool,
     /// Creation was cut short by a crash.
     #[error("not a whole pool: if its creation was cut short, delete the file and create it again")]
@@ -25,7 +36,7 @@ pub enum PoolError {
     },
     /// A pool with something that this code does not know.
     #[error(
-        "the pool's header has flags {found:#x}, of which this Outlast knows 0x1, checksums, and 0x3, those of literal variants"
+        "the pool's header has flags {found:#x}, of which this Outlast knows 0x1, checksums, and 0x3, those of literal variants: open it with the Outlast that made it"
     )]
     Flags {
         /// The header's value.
@@ -95,7 +106,9 @@ pub enum PoolError {
         bytes: u64,
     },
     /// The file is shorter than the pool in it.
-    #[error("truncated: the pool is {expected} bytes long and the file {found}")]
+    #[error(
+        "truncated: the pool is {expected} bytes long and the file {found}; restore the file from a copy"
+    )]
     Truncated {
         /// Bytes that its header promises.
         expected: u64,
@@ -151,12 +164,15 @@ pub enum PoolError {
         /// Lanes of the pool.
         lanes: u32,
     },
+    /// A transaction's error, so that a function may open a pool and run transactions with one type of error.
+    #[error(transparent)]
+    Abort(#[from] Abort),
     /// The file could not be created, opened, locked or mapped.
     #[error(transparent)]
-    Map(#[from] outlast_pmem::MapError),
+    Map(#[from] MapError),
     /// The medium could not be made larger.
     #[error("the pool cannot grow: {0}")]
-    Grow(#[from] outlast_pmem::GrowError),
+    Grow(#[from] GrowError),
 }
 
 impl PoolError {
@@ -169,6 +185,7 @@ impl PoolError {
                 | Self::Fault { .. }
                 | Self::Uncorrectable { .. }
                 | Self::Truncated { .. }
+                | Self::Abort(Abort::Damaged(_))
         )
     }
 }

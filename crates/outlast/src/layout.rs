@@ -105,6 +105,7 @@ const _: () =
 
 /// The immutable numbers of a pool, from which every place follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Geometry {
     /// Number of lanes.
     pub lanes: u32,

@@ -1,23 +1,27 @@
-//! ACID transactions on memory-mapped persistent memory.
+//! ACID transactions on data structures in a file, which is mapped into memory: an ordinary file on an ordinary
+//! disk, or persistent memory.
 //!
-//! Memory that keeps its bytes through a crash has caches in front of it that do not, and they
-//! write lines back in any order. This crate makes transactions out of such memory: each is
-//! there wholly or not at all after a crash, isolated from others while it runs, and durable
-//! when [`run`](Runner::run) returns.
+//! The memory of such a file keeps its bytes through a crash. Caches in front of it do not, and they write back in
+//! any order. This crate makes transactions out of it: each is there wholly or not at all after a crash,
+//! isolated from others while it runs, and durable when [`run`](Pool::run) returns.
 //!
-//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`]. [`PoolOptions`] opens it.
-//!   Opening goes through recovery: [`UnrecoveredPool`], [`RecoveredPool`], [`Pool`].
-//! - [`Lane`] is one thread's session with a pool. It is a [`Runner`]: it runs closures as
-//!   transactions, and runs one again that met a conflict.
-//! - [`Tx`] is a running transaction: a value, and a [`Transact`]. Loads copy out of the pool,
-//!   never a reference into it; stores go through the scheme.
-//! - [`Reader`] is a [`Runner`] for pools that are open for reading only.
-//! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
-//!   and to wait. [`Running`] is a transaction for callers without a closure.
-//! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
-//! - The feature `lab` adds schemes for comparison, schemes as published, and planted bugs.
-//! - [`collections`] are a hash map, trees, a queue and words, written once over [`Transact`].
-//! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes.
+//! - [`Pool`] is a pool in a file: [`Pool::open_or_create`], or [`Pool::options`] for more. Opening goes through
+//!   [recovery](recover). An `Arc` of it is the handle that threads and tasks share.
+//! - [`Pool::run`] runs a closure as a transaction, and runs it again that met a conflict; [`Pool::try_run`] takes a
+//!   closure with an error of the program's own. A thread with many transactions takes a [`Lane`], which is a
+//!   [`Runner`], and keeps it.
+//! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes. Begin there.
+//! - [`Tx`] is a running transaction without types: a value, and a [`Transact`]. Loads copy out of the pool,
+//!   never a reference into it; stores go through the scheme. [`collections`] are a hash map, trees, a queue
+//!   and words over it.
+//! - [`PoolError`] is the error of a pool, [`Abort`] that of a transaction, which the first takes by `?`;
+//!   [`error`] has their parts.
+//! - [`checkpoint`] has backups, [`inspect`] checks and facts.
+//!
+//! Less often needed: [`Running`] and [`Session`] for callers without a closure; [`Ack`], [`Ticket`] and
+//! [`AsyncTicket`] for commits that are acknowledged later or earlier than their data; [`Scheme`] and [`scheme`] for the ways of
+//! making commits durable; [`medium`] for other memory than a file. The feature `lab` adds schemes for comparison,
+//! schemes as published, and planted bugs.
 //!
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing
 //! is ever torn and nothing needs a scan or a repair; everything else is volatile and rebuilt.
@@ -25,16 +29,42 @@
 //! `docs/` has the format, recovery and the fault model.
 //!
 //! ```
-//! use outlast::{Abort, BlockKind, Pool, RootKind, Runner, Transact};
+//! use outlast::typed::{PBTreeMap, PString, PVec};
+//! use outlast::{Pool, PoolError};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! let path = dir.path().join("bank.pool");
-//! let pool = Pool::open_or_create(&path)?;
-//! let mut lane = pool.lane()?;
+//! # let path = dir.path().join("notes.pool");
+//! let note = |day: u32, text: &str| -> Result<u64, PoolError> {
+//!     let pool = Pool::open_or_create(&path)?; // after a crash too: opening recovers
+//!     let count = pool.typed(|pool| {
+//!         pool.run(|tx| {
+//!             let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, PString<'_>>>::new)?;
+//!             let notes = days.get(tx)?.entry(tx, &day)?.or_insert_with(PVec::new)?;
+//!             let text = PString::new(tx, text)?;
+//!             notes.push(tx, text)?;
+//!             notes.len(tx)
+//!         })
+//!     })?; // durable from here on, all of it; after an error, nothing of it
+//!     Ok(count)
+//! };
+//! assert_eq!(note(1, "buy bread")?, 1);
+//! assert_eq!(note(1, "and butter")?, 2);
+//! # Ok(())
+//! # }
+//! ```
 //!
+//! Without types, and with a reason to give up:
+//!
+//! ```
+//! use outlast::{Abort, BlockKind, Pool, RootKind, Transact};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("bank.pool");
+//! let pool = Pool::open_or_create(&path)?;
 //! // Two accounts, on lines of their own, are what the pool leads to.
-//! let [alice, bob] = lane.run(|tx| {
+//! let [alice, bob] = pool.run(|tx| {
 //!     let accounts = tx.alloc(128, BlockKind::General)?;
 //!     tx.store_u64(accounts, 100)?;
 //!     tx.store_u64(accounts.plus(64), 0)?;
@@ -42,8 +72,8 @@
 //!     Ok([accounts, accounts.plus(64)])
 //! })?;
 //!
-//! let mut transfer = |amount: u64| {
-//!     lane.run(|tx| {
+//! let transfer = |amount: u64| {
+//!     pool.run(|tx| {
 //!         let (from, to) = (tx.load_u64(alice)?, tx.load_u64(bob)?);
 //!         let rest = from.checked_sub(amount).ok_or_else(|| Abort::cancelled("too little"))?;
 //!         tx.store_u64(alice, rest)?;
@@ -52,12 +82,7 @@
 //! };
 //! transfer(30)?;
 //! assert!(matches!(transfer(80), Err(Abort::Cancelled(_))), "nothing of it happened");
-//! drop(lane);
-//! drop(pool);
-//!
-//! let pool = Pool::open_or_create(&path)?; // through recovery
-//! let balances = pool.lane()?.run(|tx| Ok([tx.load_u64(alice)?, tx.load_u64(bob)?]))?;
-//! assert_eq!(balances, [70, 30]);
+//! assert_eq!(pool.run(|tx| Ok([tx.load_u64(alice)?, tx.load_u64(bob)?]))?, [70, 30]);
 //! # Ok(())
 //! # }
 //! ```
@@ -68,21 +93,25 @@ mod ack;
 mod alloc;
 mod barrier;
 mod bias;
-mod checkpoint;
+pub mod checkpoint;
 mod checksums;
 pub mod collections;
-mod error;
+pub mod error;
 mod gate;
+pub mod inspect;
 mod io;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod layout;
 mod lines;
 mod lock;
 mod log;
+pub mod medium;
 mod padded;
 mod plant;
 mod pool;
-mod recover;
-mod scheme;
+pub mod recover;
+pub mod scheme;
 mod sealed;
 mod seq;
 mod session;
@@ -96,34 +125,16 @@ mod versions;
 mod word;
 mod writeback;
 
-pub use abort::{Abort, BadAddress, GrowthError, Reason, Report, TooLarge};
-pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};
-pub use checkpoint::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
-    checkpoint_path, restore,
-};
-pub use checksums::{Fault, RepairReport};
+pub use abort::Abort;
+pub use ack::{Ack, AsyncTicket, Ticket};
+#[doc(inline)]
 pub use error::PoolError;
-pub use io::Site;
-pub use layout::{FORMAT_VERSION, Geometry, POOL_BYTES_MAX};
-#[doc(hidden)]
-pub use log::record::forged_line;
-pub use outlast_pmem::{
-    Domain, GrowError, MapError, MapOptions, Mapped, Medium, MediumFailure, Overlay,
-};
-pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
-#[cfg(feature = "lab")]
-pub use plant::{Plant, Shows, UnknownPlant};
-pub use pool::{
-    CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings,
-    Header, Lane, OpenOptions, Pool, PoolInfo, PoolOptions, Reader, RecoveredPool, Running, Space,
-    UnrecoveredPool,
-};
-pub use recover::RecoveryReport;
-pub use scheme::{Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
-#[doc(hidden)]
-pub use sealed::seal_at as sealed_word;
-pub use session::{Session, SessionError};
+pub use outlast_pmem::Domain;
+pub use outlast_trace::{ByteRange, PoolOffset};
+pub use pool::{Lane, Pool, PoolOptions, Running};
+#[doc(inline)]
+pub use scheme::Scheme;
+pub use session::Session;
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
-pub use versions::{PoolReader, ReadError, Snapshot, Turns};
+pub use versions::{PoolReader, Turns};

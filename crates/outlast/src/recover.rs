@@ -47,6 +47,7 @@ use crate::plant::Plant;
 use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
 };
+pub use crate::pool::{Reader, RecoveredPool, UnrecoveredPool};
 use crate::scheme::undo::witness;
 use crate::scheme::{SCHEMES, archapt, under};
 use crate::sealed::seal_at;
@@ -58,6 +59,7 @@ mod words;
 
 /// Recovery's findings and repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// Records of unfinished transactions that were put back.
     pub undone: usize,
@@ -478,7 +480,9 @@ fn apply_item<M: Medium>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact, UnrecoveredPool};
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::recover::UnrecoveredPool;
+    use crate::{Pool, Runner, Scheme, Transact};
     use outlast_pmem::Heap;
 
     fn floor_of(medium: &Heap) -> Seq {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use outlast_pmem::{Mapped, Medium};
 
-use crate::pool::{FilePool, Lane, Running};
+use crate::pool::{Lane, Pool, Running};
 use crate::{Abort, AsyncTicket, PoolError, Ticket, Tx};
 
 /// The state of a session's lane.
@@ -25,7 +25,7 @@ enum State<'p> {
 self_cell::self_cell!(
     /// A share of a pool, and a lane of it that is given back before the share.
     struct Owned {
-        owner: Arc<FilePool>,
+        owner: Arc<Pool>,
 
         #[not_covariant]
         dependent: State,
@@ -34,6 +34,7 @@ self_cell::self_cell!(
 
 /// A call that a session does not allow as it is.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// This thread has a transaction of the pool open, here or on another lane: it would wait for
     /// itself.
@@ -57,13 +58,12 @@ pub enum SessionError {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use outlast::{BlockKind, FilePool, OpenOptions, Session, Transact};
+/// use outlast::{BlockKind, Pool, Session, Transact};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("session.pool");
-/// let open = OpenOptions::default();
-/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let pool = Pool::create(&path)?;
 /// let mut session = Session::new(Arc::new(pool))?;
 /// session.begin()?;
 /// let block = session.in_transaction(|tx| {
@@ -89,13 +89,13 @@ impl Session {
     ///
     /// # Errors
     /// [`PoolError::NoLane`] when all are taken, [`PoolError::Forked`] in a forked child.
-    pub fn new(pool: Arc<FilePool>) -> Result<Self, PoolError> {
+    pub fn new(pool: Arc<Pool>) -> Result<Self, PoolError> {
         let owned = Owned::try_new(pool, |pool| pool.try_lane().map(State::Idle))?;
         Ok(Self { owned })
     }
 
     /// The pool.
-    pub fn pool(&self) -> &Arc<FilePool> {
+    pub fn pool(&self) -> &Arc<Pool> {
         self.owned.borrow_owner()
     }
 
@@ -237,12 +237,13 @@ impl std::fmt::Debug for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockKind, CreateOptions, MapOptions, OpenOptions, PoolOffset, Transact};
+    use crate::medium::{CreateOptions, MapOptions, OpenOptions};
+    use crate::{BlockKind, PoolOffset, Transact};
 
-    fn pool(directory: &tempfile::TempDir) -> Arc<FilePool> {
+    fn pool(directory: &tempfile::TempDir) -> Arc<Pool> {
         let path = directory.path().join("pool");
         let (create, open) = (CreateOptions::default(), OpenOptions::default());
-        let pool = FilePool::create(&path, 16 << 20, &create, &open, &MapOptions::default());
+        let pool = Pool::create_with(&path, 16 << 20, &create, &open, &MapOptions::default());
         Arc::new(pool.unwrap())
     }
 

@@ -268,9 +268,10 @@ mod tests {
     use outlast_trace::PoolOffset;
 
     use super::*;
+    use crate::medium::{CreateOptions, OpenOptions};
     use crate::plant::Plant;
     use crate::pool::{Pool, UnrecoveredPool};
-    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
+    use crate::{BlockKind, Runner, Scheme, Transact};
 
     fn none(_: usize) {}
 

@@ -8,6 +8,7 @@
 use outlast_trace::{ByteRange, PoolOffset};
 
 pub use crate::abort::Abort;
+use crate::abort::Reason;
 
 /// Which of the heap's regions a block is to live in, so that related blocks lie together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -35,6 +36,7 @@ impl BlockKind {
 /// The kind of the root object, by which `check` follows its pointers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum RootKind {
     /// Something of the user's: reachability cannot be checked.
     Opaque = 0,
@@ -118,6 +120,12 @@ pub trait Transact {
         let _ = ranges;
     }
 
+    /// The first operation of this transaction that failed, for a runner whose closure has an error of its own
+    /// ([`Runner::try_run`]); `None` where the runtime does not keep it.
+    fn failure(&self) -> Option<&Abort> {
+        None
+    }
+
     /// Loads an aligned little-endian word.
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
@@ -149,6 +157,66 @@ pub trait Runner {
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>;
+
+    /// As [`run`](Self::run), for a body that fails with an error of the program's own. That error undoes
+    /// everything and is returned. A conflict runs `body` again also where `?` has made it such an error: the
+    /// transaction remembers it.
+    ///
+    /// ```
+    /// use outlast::{Abort, BlockKind, Pool, Runner, Transact};
+    ///
+    /// #[derive(Debug)]
+    /// enum BankError {
+    ///     Short { missing: u64 },
+    ///     Pool(Abort),
+    /// }
+    ///
+    /// impl From<Abort> for BankError {
+    ///     fn from(abort: Abort) -> Self {
+    ///         Self::Pool(abort)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("bank.pool");
+    /// let pool = Pool::open_or_create(&path)?;
+    /// let account = pool.run(|tx| {
+    ///     let account = tx.alloc(64, BlockKind::General)?;
+    ///     tx.store_u64(account, 20)?;
+    ///     Ok(account)
+    /// })?;
+    /// let left = pool.lane()?.try_run(|tx| {
+    ///     let balance = tx.load_u64(account)?;
+    ///     let left = balance.checked_sub(70).ok_or(BankError::Short { missing: 70 - balance })?;
+    ///     tx.store_u64(account, left)?;
+    ///     Ok(left)
+    /// });
+    /// assert!(matches!(left, Err(BankError::Short { missing: 50 })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// That of `body`; that of [`run`](Self::run) as one.
+    #[inline]
+    fn try_run<R, E, F>(&mut self, mut body: F) -> Result<R, E>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, E>,
+        E: From<Abort>,
+    {
+        let mut own = None;
+        let done = self.run(|tx| {
+            body(tx).map_err(|error| {
+                if let Some(Abort::Conflict) = tx.failure() {
+                    return Abort::Conflict;
+                }
+                own = Some(error);
+                Abort::Cancelled(Reason::default())
+            })
+        });
+        done.map_err(|abort| own.unwrap_or_else(|| abort.into()))
+    }
 
     /// As [`run`](Self::run), but may return before the transaction is durable. What returned
     /// before a [`sync`](Self::sync) is durable after it. A crash before takes back the last of

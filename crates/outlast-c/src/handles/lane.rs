@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use outlast::{AsyncTicket, FilePool};
+use outlast::{AsyncTicket, Pool};
 
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn outlast_is_durable(
     })
 }
 
-fn known(pool: &FilePool, ticket: outlast_ticket) -> Result<AsyncTicket, Failure> {
+fn known(pool: &Pool, ticket: outlast_ticket) -> Result<AsyncTicket, Failure> {
     let known = AsyncTicket::from_bits(ticket.id);
     match pool.has_issued_async(known) {
         true => Ok(known),

@@ -3,7 +3,9 @@
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 
-use outlast::{Ack, CreateOptions, FilePool, OpenOptions, Scheme, UnrecoveredPool};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Ack, Pool, Scheme};
 use outlast_pmem::{Domain, MapOptions, Medium};
 
 use super::code::outlast_code::*;
@@ -148,7 +150,7 @@ unsafe fn make(
     path: *const c_char,
     options: *const outlast_options,
     pool: *mut outlast_pool,
-    how: impl FnOnce(PathBuf, &Wanted) -> Result<FilePool, Failure>,
+    how: impl FnOnce(PathBuf, &Wanted) -> Result<Pool, Failure>,
 ) -> outlast_code {
     guarded(|| {
         check_place(pool)?;
@@ -176,7 +178,7 @@ pub unsafe extern "C" fn outlast_create(
     pool: *mut outlast_pool,
 ) -> outlast_code {
     let create = |path: PathBuf, wanted: &Wanted| {
-        Ok(FilePool::create(path, size_bytes, &wanted.create, &wanted.open, &wanted.map)?)
+        Ok(Pool::create_with(path, size_bytes, &wanted.create, &wanted.open, &wanted.map)?)
     };
     // SAFETY: the caller says so.
     unsafe { make(path, options, pool, create) }
@@ -193,7 +195,7 @@ pub unsafe extern "C" fn outlast_open(
     pool: *mut outlast_pool,
 ) -> outlast_code {
     let open =
-        |path: PathBuf, wanted: &Wanted| Ok(FilePool::open(path, &wanted.open, &wanted.map)?);
+        |path: PathBuf, wanted: &Wanted| Ok(Pool::open_with(path, &wanted.open, &wanted.map)?);
     // SAFETY: the caller says so.
     unsafe { make(path, options, pool, open) }
 }

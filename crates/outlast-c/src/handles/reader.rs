@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, Overlay, PoolOffset, PoolReader, ReadError, Reader, Snapshot, Transact};
-use outlast_pmem::Mapped;
+use outlast::error::ReadError;
+use outlast::medium::{Mapped, Overlay, Snapshot};
+use outlast::recover::Reader;
+use outlast::{Abort, PoolOffset, PoolReader, Transact};
 
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};

@@ -4,7 +4,8 @@ use std::ffi::{CString, c_char};
 use std::ptr::null;
 use std::sync::OnceLock;
 
-use outlast::{SCHEMES, Scheme};
+use outlast::Scheme;
+use outlast::scheme::SCHEMES;
 
 /// A scheme's name and what it does, as C reads texts.
 fn texts() -> &'static [(CString, CString)] {

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, AsyncTicket, FilePool, Mapped, Session, SessionError, Tx};
+use outlast::error::SessionError;
+use outlast::medium::Mapped;
+use outlast::{Abort, AsyncTicket, Pool, Session, Tx};
 
 use super::code::Failure;
 use super::code::outlast_code::*;
@@ -23,7 +25,7 @@ static POOLS: PerProcess<Pools> = PerProcess::new();
 
 /// The pools that this process has opened.
 struct Pools {
-    open: Mutex<BTreeMap<u64, Arc<FilePool>>>,
+    open: Mutex<BTreeMap<u64, Arc<Pool>>>,
     /// FFI-4: the last number that its parent had given out; 0 without one.
     number_of_parent: u64,
 }
@@ -37,7 +39,7 @@ fn table() -> &'static Pools {
 /// The low bits of a lane's handle: which of its thread's sessions.
 const SESSION_BITS: u32 = 16;
 
-fn pools() -> MutexGuard<'static, BTreeMap<u64, Arc<FilePool>>> {
+fn pools() -> MutexGuard<'static, BTreeMap<u64, Arc<Pool>>> {
     table().open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -46,7 +48,7 @@ pub(super) fn next_number() -> u64 {
 }
 
 /// A share of the pool with that handle.
-pub(super) fn pool(handle: u64) -> Result<Arc<FilePool>, Failure> {
+pub(super) fn pool(handle: u64) -> Result<Arc<Pool>, Failure> {
     pools().get(&handle).cloned().ok_or_else(|| no_pool(handle))
 }
 
@@ -66,14 +68,14 @@ pub(super) fn no_handle(kind: &str, handle: u64) -> Failure {
 }
 
 /// Keeps a pool and gives it a handle.
-pub(super) fn keep_pool(pool: FilePool) -> u64 {
+pub(super) fn keep_pool(pool: Pool) -> u64 {
     let handle = next_number();
     pools().insert(handle, Arc::new(pool));
     handle
 }
 
 /// Takes a pool whose lanes are all given back out of the table.
-pub(super) fn take_pool(handle: u64) -> Result<FilePool, Failure> {
+pub(super) fn take_pool(handle: u64) -> Result<Pool, Failure> {
     let mut pools = pools();
     let shared = pools.remove(&handle).ok_or_else(|| no_pool(handle))?;
     Arc::try_unwrap(shared).map_err(|shared| {
@@ -185,14 +187,14 @@ impl From<SessionError> for Failure {
         match error {
             SessionError::InTransaction => Self::of(OUTLAST_IN_TRANSACTION),
             SessionError::NoTransaction => Self::of(OUTLAST_NO_TRANSACTION),
-            SessionError::Poisoned => Self::new(OUTLAST_INTERNAL, error.to_string()),
             SessionError::Abort(abort) => abort.into(),
+            _ => Self::new(OUTLAST_INTERNAL, error.to_string()),
         }
     }
 }
 
 /// A pool, where this thread waits for no transaction of its own.
-pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<FilePool>, Failure> {
+pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<Pool>, Failure> {
     let pool = pool(handle)?;
     if pool.is_this_thread_inside() {
         return Err(Failure::of(OUTLAST_IN_TRANSACTION));

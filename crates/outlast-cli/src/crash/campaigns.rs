@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use clap::Args;
-use outlast::{Ack, Plant, Scheme};
+use outlast::lab::Plant;
+use outlast::{Ack, Scheme};
 use outlast_crash::runtime::campaign::{
     Caches, Campaign, CampaignReport, Counts, CrashOp, LANE_BYTES_MAX, OBJECT_BYTES, parse_domain,
 };

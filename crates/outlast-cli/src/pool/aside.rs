@@ -4,7 +4,8 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlast::{Checkpoint, UnrecoveredPool};
+use outlast::checkpoint::Checkpoint;
+use outlast::recover::UnrecoveredPool;
 use outlast_pmem::{MapError, MapOptions};
 
 /// A file that was moved away.

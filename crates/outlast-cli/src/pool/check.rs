@@ -3,7 +3,11 @@
 
 use std::path::Path;
 
-use outlast::{CheckReport, Checkpoint, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
+use outlast::PoolError;
+use outlast::checkpoint::Checkpoint;
+use outlast::inspect::{CheckReport, PoolInfo};
+use outlast::medium::MapOptions;
+use outlast::recover::UnrecoveredPool;
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
@@ -74,7 +78,7 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
 
 /// The command that puts a pool back that cannot be opened.
 fn advice(path: &Path) -> String {
-    let beside = outlast::checkpoint_path(path);
+    let beside = outlast::checkpoint::checkpoint_path(path);
     let from = match Checkpoint::open(&beside) {
         Ok(_) => quoted(&beside),
         Err(_) => "CHECKPOINT".to_owned(),

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use outlast::{
-    CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, LINE_BYTES, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Pool, PoolOffset, Runner, Scheme};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::TxId;
 

@@ -236,7 +236,8 @@ fn resealed(area: Area, word: &mut [u8], draw: &mut Draw) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outlast::{CreateOptions, OpenOptions, Pool};
+    use outlast::Pool;
+    use outlast::medium::{CreateOptions, OpenOptions};
     use outlast_pmem::{Heap, Medium};
 
     #[test]

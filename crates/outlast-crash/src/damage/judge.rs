@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outlast::{CheckReport, PoolError, UnrecoveredPool};
+use outlast::PoolError;
+use outlast::inspect::CheckReport;
+use outlast::recover::UnrecoveredPool;
 
 use super::bases::{Area, Base, options, run};
 use super::content::State;

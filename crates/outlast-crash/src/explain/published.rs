@@ -115,7 +115,7 @@ const LOOK_IMAGES_MAX: u64 = 20_000;
 /// # Errors
 /// What cannot be run.
 pub fn planted(
-    plant: outlast::Plant,
+    plant: outlast::lab::Plant,
     scheme: Scheme,
     scope: &str,
 ) -> Result<Option<Explanation>, TooWide> {
@@ -128,7 +128,7 @@ pub fn planted(
 /// # Errors
 /// What cannot be run.
 pub fn planted_anywhere(
-    plant: outlast::Plant,
+    plant: outlast::lab::Plant,
     scheme: Scheme,
 ) -> Result<Option<Explanation>, TooWide> {
     for scope in table::of(scheme) {
@@ -141,7 +141,7 @@ pub fn planted_anywhere(
 }
 
 fn planted_in(
-    plant: outlast::Plant,
+    plant: outlast::lab::Plant,
     scheme: Scheme,
     scope: &Scope,
     images_max: u64,

@@ -1,6 +1,8 @@
 //! Planted bugs of the runtime: each must be noticed by some scope.
 
-use outlast::{Plant, Scheme, Site};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::Site;
 
 use super::scopes::{Scope, ScopeConfig, ScopeFailure, Tally, lifecycle, table};
 use crate::TooWide;

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{PoolOffset, Scheme, Ticket, Transact, UnrecoveredPool};
+use outlast::recover::UnrecoveredPool;
+use outlast::{PoolOffset, Scheme, Ticket, Transact};
 use outlast_crash::{Broken, Crash, Exhaustive, ImageMedium, Model, Violation};
 use outlast_pmem::schedule::{Explorer, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};

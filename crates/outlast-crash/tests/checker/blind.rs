@@ -2,10 +2,10 @@
 //! came to them by ways of their own. Nothing but the numbers of their commits says then what came
 //! first, and recovery must say the same.
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, Lane, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme,
-    Transact, Tx, UnrecoveredPool,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, Lane, Pool, PoolOffset, Runner, Scheme, Transact, Tx};
 use outlast_pmem::Recorder;
 use outlast_trace::Random;
 
@@ -149,11 +149,11 @@ fn recovery_knows_what_came_first() {
 fn every_bug_of_numbers_is_noticed() {
     for scheme in Scheme::durable() {
         for plant in
-            Plant::shown_in(outlast::Shows::Numbers).filter(|plant| plant.applies_to(scheme))
+            Plant::shown_in(outlast::lab::Shows::Numbers).filter(|plant| plant.applies_to(scheme))
         {
             let noticed = (0..SEEDS).any(|seed| run(scheme, Some(plant), seed).is_err());
             assert!(noticed, "{plant} in {scheme}");
         }
     }
-    assert_eq!(Plant::shown_in(outlast::Shows::Numbers).count(), 3);
+    assert_eq!(Plant::shown_in(outlast::lab::Shows::Numbers).count(), 3);
 }

@@ -1,8 +1,7 @@
 //! The checker on programs over pools of the runtime.
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{BlockKind, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::Recorder;
 
 mod awaiting;

@@ -6,7 +6,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Runner, Scheme, Transact};
 use outlast_crash::{Check, Class, Crash, ImageMedium, Report, Schedules, Violation};
 use outlast_pmem::schedule::Plan;
 use outlast_pmem::{Mark, Medium, Recorder};

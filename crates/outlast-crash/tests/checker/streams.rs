@@ -1,6 +1,7 @@
 //! Records that are streamed: each word becomes durable by itself, and a checksum tells.
 
-use outlast::{BlockKind, Runner as _, Scheme, Transact, UnrecoveredPool};
+use outlast::recover::UnrecoveredPool;
+use outlast::{BlockKind, Runner as _, Scheme, Transact};
 use outlast_crash::{Check, Crash, Exhaustive, ImageMedium, Model, Report, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, OpLog, PoolOffset, TxId};

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
 use outlast::typed::{
     PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PString, PVec, Persist, TypedTx,
 };
-use outlast::{
-    Abort, CreateOptions, OpenOptions, Plant, Pool, RecoveredPool, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::{Abort, Pool, Scheme, Transact};
 use outlast_crash::{Broken, Crash, Exhaustive, ImageMedium, Judge, Model, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{OpLog, Random, TxId};

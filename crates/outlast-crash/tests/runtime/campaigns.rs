@@ -1,6 +1,8 @@
 //! Random campaigns: the runtime survives them, planted bugs do not.
 
-use outlast::{Ack, Plant, Scheme, Site};
+use outlast::lab::Plant;
+use outlast::scheme::Site;
+use outlast::{Ack, Scheme};
 use outlast_crash::runtime::campaign::Campaign;
 use outlast_sim::Domain;
 use outlast_workloads::{Layout, Workload};

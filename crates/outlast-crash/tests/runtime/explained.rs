@@ -1,7 +1,9 @@
 //! An explanation of a failing scope says what ran, what had reached memory, and what the oracle
 //! missed.
 
-use outlast::{Plant, Scheme, Site};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::Site;
 use outlast_crash::explain::published::{named, planted};
 use outlast_crash::explain::{Explanation, Fate};
 

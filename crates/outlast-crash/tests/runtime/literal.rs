@@ -1,7 +1,8 @@
 //! Each point at which the published Archapt loses data (ARC-n), shown under a literal variant by
 //! a small program that loses nothing under the sound one.
 
-use outlast::{Ack, Reading, Scheme};
+use outlast::scheme::Reading;
+use outlast::{Ack, Scheme};
 use outlast_crash::Broken;
 use outlast_crash::runtime::scopes::points::{LITERAL, Point, named};
 use outlast_crash::runtime::scopes::{ScopeConfig, ScopeFailure};

@@ -5,10 +5,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, SCHEMES, Scheme,
-    Transact,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::scheme::SCHEMES;
+use outlast::{Abort, BlockKind, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_crash::{Anomaly, Call, SerialHistory};
 use outlast_pmem::schedule::{self, Plan};
 use outlast_pmem::{Heap, Medium, Recorder};
@@ -208,7 +208,7 @@ fn every_mistake_with_pages_of_ones_own_is_noticed() {
         }
     }
     assert_eq!(
-        Plant::shown_in(outlast::Shows::Bias).count(),
+        Plant::shown_in(outlast::lab::Shows::Bias).count(),
         2,
         "and one that the next test notices"
     );
@@ -260,7 +260,7 @@ fn every_mistake_of_isolation_is_noticed() {
     // sound ones do.
     let is_tried = |scheme: &Scheme| !scheme.is_baseline() && !scheme.is_published();
     for scheme in durable_or_not().filter(is_tried) {
-        for plant in Plant::shown_in(outlast::Shows::Isolation) {
+        for plant in Plant::shown_in(outlast::lab::Shows::Isolation) {
             let seed = (0..400)
                 .find(|seed| scheduled(scheme, Some(plant), *seed, 64, Waits::Always).1.is_err());
             assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");

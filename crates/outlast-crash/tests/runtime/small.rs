@@ -1,6 +1,8 @@
 //! Small campaigns: their recordings, reports, replays, counts and refusals.
 
-use outlast::{Plant, Scheme, Site};
+use outlast::Scheme;
+use outlast::lab::Plant;
+use outlast::scheme::Site;
 use outlast_crash::runtime::campaign::{Caches, Campaign, CrashOp, ObjectCounts};
 use outlast_crash::{History, Model};
 use outlast_sim::{AtomicConfig, AtomicDriver, Policy};

@@ -218,7 +218,10 @@ fn an_abort_names_its_scheme_and_unequal_threads_are_refused() {
     let mut subjects =
         vec![Subject::new("good", vec![fine()]), Subject::new("full", vec![failing])];
     let error = compete(&mut subjects, &PLAN, |_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "full: no space left in the pool for a block of 7 bytes");
+    assert_eq!(
+        error.to_string(),
+        "full: no space left in the pool for a block of 7 bytes: free some, or grow the pool"
+    );
 
     let mut subjects =
         vec![Subject::new("one", vec![fine()]), Subject::new("two", vec![fine(), fine()])];

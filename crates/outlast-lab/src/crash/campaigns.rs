@@ -167,7 +167,8 @@ fn config(report: &CampaignReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outlast::{Plant, Site};
+    use outlast::lab::Plant;
+    use outlast::scheme::Site;
 
     #[test]
     fn a_loss_names_the_command_that_replays_it_where_it_happened() {

@@ -1,6 +1,7 @@
 //! What is to be done about crashes, cut into pieces that one processor does.
 
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 use outlast_crash::TooWide;
 use outlast_crash::runtime::campaign::{Campaign, CampaignReport};
 use outlast_crash::runtime::plants::{Hunted, hunt, look};

@@ -25,7 +25,8 @@ mod log;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-use outlast::{Abort, LINE_BYTES, LineAddr, PoolOffset};
+use outlast::medium::{LINE_BYTES, LineAddr};
+use outlast::{Abort, PoolOffset};
 use outlast_pmem::Medium;
 use outlast_workloads::{Scale, SwapDraw, Swaps, Workload, initial_word};
 

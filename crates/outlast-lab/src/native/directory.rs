@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{Pool, PoolError, Runner};
 use outlast_peers::{Granularity, Pmdk, PmdkPool};
 use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;

@@ -8,10 +8,10 @@
 
 use std::time::Instant;
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, FilePool, OpenOptions, PoolOffset, RecoveryReport, RootKind,
-    Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::{RecoveryReport, UnrecoveredPool};
+use outlast::scheme::SCHEMES;
+use outlast::{Abort, BlockKind, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_measure::{Spread, middle};
 use outlast_pmem::{MapOptions, Mapped};
 use rand::{RngExt, SeedableRng};
@@ -105,7 +105,7 @@ fn crash_and_open(
     let map = MapOptions { domain: Some(directory.domain()), ..MapOptions::default() };
     let create = CreateOptions { lanes: 1, lane_bytes: LOG_BYTES, ..CreateOptions::default() };
     let open = OpenOptions::with_scheme(scheme);
-    let pool = FilePool::create(&path, bytes, &create, &open, &map).map_err(named)?;
+    let pool = Pool::create_with(&path, bytes, &create, &open, &map).map_err(named)?;
     let mut lane = pool.lane().map_err(named)?;
     let filled = fill_log(&mut lane, bytes, seed);
     filled.map_err(|abort| NativeError::Transaction {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use outlast::{Ack, SCHEMES, Scheme};
+use outlast::scheme::SCHEMES;
+use outlast::{Ack, Scheme};
 use outlast_peers::Granularity;
 use outlast_pmem::Domain;
 use outlast_sim::instead_of;

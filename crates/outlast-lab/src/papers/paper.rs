@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 
 use super::claim::Claim;
 use super::view::View;

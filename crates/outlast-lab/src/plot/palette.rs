@@ -25,7 +25,7 @@ pub fn scheme(name: &str) -> RGBColor {
 /// The place of a name among the others: schemes and media in the order of their tables, then, far
 /// behind, what no table has, such as a variant with options.
 fn place(name: &str) -> usize {
-    let software = outlast::SCHEMES.iter().map(|row| row.name);
+    let software = outlast::scheme::SCHEMES.iter().map(|row| row.name);
     let machine = MachineScheme::all().map(MachineScheme::name);
     let mut names = software.chain(machine).chain(YARDSTICKS);
     names.position(|known| known == name).unwrap_or_else(|| 100 + sum(name))
@@ -90,7 +90,7 @@ mod tests {
     /// No two series of a figure may look alike, whichever schemes it shows.
     #[test]
     fn every_scheme_has_a_colour_of_its_own() {
-        let software = outlast::SCHEMES.iter().map(|row| row.name);
+        let software = outlast::scheme::SCHEMES.iter().map(|row| row.name);
         let machine = MachineScheme::all().map(MachineScheme::name);
         let mut seen: HashMap<(u8, u8, u8), &str> = HashMap::new();
         for name in software.chain(machine).chain(YARDSTICKS) {

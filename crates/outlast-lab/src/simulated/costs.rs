@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn every_scheme_has_its_prices() {
-        for row in outlast::SCHEMES {
+        for row in outlast::scheme::SCHEMES {
             let costs = costs(row.scheme);
             assert!(costs.begin > 0 && costs.load > 0 && costs.store > 0, "{}", row.name);
         }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 use outlast_crash::runtime::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
 use outlast_pmem::InstructionCosts;
 use outlast_sim::timed::{MachineConfig, RunStats};
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn several_lanes_lose_nothing_either() {
-        for row in outlast::SCHEMES {
+        for row in outlast::scheme::SCHEMES {
             let guarantee = row.scheme.guarantee().to_string();
             if guarantee != "durable" {
                 continue;

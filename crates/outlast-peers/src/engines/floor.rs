@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{Domain, LINE_BYTES, MapOptions, Mapped, Medium, PoolOffset};
+use outlast::medium::{LINE_BYTES, MapOptions, Mapped, Medium};
+use outlast::{Domain, PoolOffset};
 
 use super::{Engine, EngineError, Files, Pair, Session};
 

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use outlast::collections::{ByteTree, Dictionary, Placement};
-use outlast::{
-    Abort, CreateOptions, Domain, FilePool, Lane, MapOptions, Mapped, OpenOptions, RootKind,
-    Runner, Scheme, Transact,
-};
+use outlast::medium::{CreateOptions, MapOptions, Mapped, OpenOptions};
+use outlast::{Abort, Domain, Lane, Pool, RootKind, Runner, Scheme, Transact};
 
 use super::{Engine, EngineError, Files, Pair, Session};
 
@@ -27,7 +25,7 @@ pub struct OursOptions {
 
 /// A pool with one B+tree of byte strings.
 pub struct Ours {
-    pool: FilePool,
+    pool: Pool,
     tree: ByteTree,
     options: OursOptions,
     files: Files,
@@ -46,7 +44,7 @@ impl Ours {
         let open = OpenOptions { grow_limit_bytes, ..OpenOptions::with_scheme(scheme) };
         let map = MapOptions { domain, max_len: grow_limit_bytes, ..MapOptions::default() };
         let bytes = u64::from(threads) * lane_bytes + data_bytes + (1 << 20);
-        let pool = FilePool::create(path, bytes, &create, &open, &map).map_err(named)?;
+        let pool = Pool::create_with(path, bytes, &create, &open, &map).map_err(named)?;
         let tree = pool.lane().map_err(named)?.run(|tx| {
             let tree = ByteTree::create(tx, Placement::Together)?;
             tx.set_root(tree.root(), RootKind::BTree)?;

@@ -10,7 +10,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outlast::{Abort, FilePool, Lane, Mapped, PoolError, Runner};
+use outlast::medium::Mapped;
+use outlast::{Abort, Lane, Pool, PoolError, Runner};
 
 use super::file::{File, Item};
 use super::value::{Value, store};
@@ -85,7 +86,7 @@ pub fn verify(path: &Path) -> Result<(), ImportError> {
 ///
 /// # Errors
 /// [`ImportError`]. Whatever happens, no pool with a part of the file is ever served.
-pub fn import(pool: &FilePool, path: &Path) -> Result<Imported, ImportError> {
+pub fn import(pool: &Pool, path: &Path) -> Result<Imported, ImportError> {
     let mut lane = pool.lane()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let is_empty = lane.run(|tx| match tx_root(tx)? {

@@ -4,22 +4,22 @@
 //! durable before. Answers that wait for that sync are withdrawn: each such client gets the error in their
 //! place, and its connection is closed, since the requests behind it may rest on them. A restart opens the pool again.
 
-use outlast::{
-    Abort, BlockKind, ByteRange, FilePool, Medium, MediumFailure, PoolOffset, RootKind, Transact,
-};
+use outlast::error::MediumFailure;
+use outlast::medium::Medium;
+use outlast::{Abort, BlockKind, ByteRange, Pool, PoolOffset, RootKind, Transact};
 
 use super::state::State;
 use crate::store::mem::damaged;
 
 /// Transactions that read and do nothing else.
 pub(super) struct Reader<'p> {
-    pool: &'p FilePool,
+    pool: &'p Pool,
     failure: MediumFailure,
 }
 
 impl<'p> Reader<'p> {
     /// `None` where the pool takes commits.
-    pub fn of(pool: &'p FilePool) -> Option<Self> {
+    pub fn of(pool: &'p Pool) -> Option<Self> {
         if pool.medium().is_usable() {
             return None;
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use outlast::{Abort, Lane, Mapped, Runner};
+use outlast::medium::Mapped;
+use outlast::{Abort, Lane, Runner};
 
 use super::client::{Client, Touched};
 use super::failed::Reader;

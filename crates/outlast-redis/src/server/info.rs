@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use outlast::{Abort, Medium, Space};
+use outlast::Abort;
+use outlast::inspect::Space;
+use outlast::medium::Medium;
 
 use super::state::State;
 use crate::store::mem::Mem;

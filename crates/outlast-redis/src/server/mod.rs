@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::{Events, Poll, Token, Waker};
-use outlast::{Abort, FilePool, Runner};
+use outlast::{Abort, Pool, Runner};
 
 pub use options::{Options, ServeError};
 
@@ -79,7 +79,7 @@ impl Bound {
     ///
     /// # Errors
     /// [`ServeError`].
-    pub fn serve(self, pool: Arc<FilePool>) -> Result<Server, ServeError> {
+    pub fn serve(self, pool: Arc<Pool>) -> Result<Server, ServeError> {
         let Self { poll, listeners, options } = self;
         let root = pool.lane()?.run(|tx| Root::open_whole(tx))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -92,7 +92,7 @@ impl Bound {
 
 /// A server that listens.
 pub struct Server {
-    pool: Arc<FilePool>,
+    pool: Arc<Pool>,
     poll: Poll,
     listeners: Vec<Listener>,
     stopper: Stopper,
@@ -104,7 +104,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError`].
-    pub fn bind(pool: Arc<FilePool>, options: Options) -> Result<Self, ServeError> {
+    pub fn bind(pool: Arc<Pool>, options: Options) -> Result<Self, ServeError> {
         Self::listen(options)?.serve(pool)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlast::{Abort, FilePool, Runner};
+use outlast::{Abort, Pool, Runner};
 
 use super::blocked::wish_of;
 use super::client::{Answers, Blocked, Multi, Wish};
@@ -764,7 +764,7 @@ fn timeout(text: &[u8], now: u64) -> Result<Option<u64>, Fail> {
     Ok((seconds > 0.0).then(|| now + millis.ceil() as u64))
 }
 
-fn checkpoint(pool: &FilePool, target: &std::path::Path, saving: &Saving) -> Result<(), String> {
+fn checkpoint(pool: &Pool, target: &std::path::Path, saving: &Saving) -> Result<(), String> {
     let outcome = pool.checkpoint(target);
     saving.has_failed.store(outcome.is_err(), Ordering::Release);
     match outcome {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Registry;
-use outlast::{FilePool, Medium, Space};
+use outlast::Pool;
+use outlast::inspect::Space;
+use outlast::medium::Medium;
 use uuid::Uuid;
 
 use super::ahead::Ahead;
@@ -53,7 +55,7 @@ pub(super) struct Saving {
 }
 
 pub(super) struct State {
-    pub pool: Arc<FilePool>,
+    pub pool: Arc<Pool>,
     pub registry: Registry,
     pub root: Root,
     pub options: Options,
@@ -123,7 +125,7 @@ const ERROR_CODES_MAX: usize = 128;
 const SCRATCH_BYTES: usize = 64 << 10;
 
 impl State {
-    pub fn new(pool: Arc<FilePool>, registry: Registry, root: Root, options: Options) -> Self {
+    pub fn new(pool: Arc<Pool>, registry: Registry, root: Root, options: Options) -> Self {
         let (seed, _) = Uuid::new_v4().as_u64_pair();
         let mut state = Self {
             pool,

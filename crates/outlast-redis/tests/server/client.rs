@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions};
+use outlast::Pool;
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
 use outlast_redis::{Options, ServeError, Server, Stopper};
 
 /// An answer.
@@ -166,11 +167,11 @@ pub fn folder() -> tempfile::TempDir {
     folder.expect("a folder")
 }
 
-pub fn open_pool(path: &Path, bytes: u64, open: &OpenOptions) -> FilePool {
+pub fn open_pool(path: &Path, bytes: u64, open: &OpenOptions) -> Pool {
     let map = MapOptions::default();
     let pool = match path.exists() {
-        true => FilePool::open(path, open, &map),
-        false => FilePool::create(path, bytes, &CreateOptions::default(), open, &map),
+        true => Pool::open_with(path, open, &map),
+        false => Pool::create_with(path, bytes, &CreateOptions::default(), open, &map),
     };
     pool.expect("a pool")
 }
@@ -219,7 +220,7 @@ impl Served {
     /// A server of an open pool.
     pub fn of(
         folder: tempfile::TempDir,
-        pool: Arc<FilePool>,
+        pool: Arc<Pool>,
         change: impl FnOnce(&mut Options),
     ) -> Self {
         let socket = folder.path().join("socket");

@@ -5,7 +5,9 @@
 //! acknowledged after its commit. After a crash the databases must be those after as many steps as were
 //! acknowledged, or after one more. Recoveries are crashed, too.
 
-use outlast::{CreateOptions, Medium, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
+use outlast::medium::{CreateOptions, Medium, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Pool, Runner, Scheme};
 use outlast_crash::front::{Program, by_chance, steps_ahead};
 use outlast_crash::{ImageMedium, Violation};
 use outlast_pmem::{Mark, Recorder};

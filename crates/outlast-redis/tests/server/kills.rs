@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use outlast::OpenOptions;
+use outlast::medium::OpenOptions;
 use outlast_crash::front::{Process, kills};
 use outlast_redis::{Options, Server};
 

@@ -149,7 +149,7 @@ fn a_full_pool_refuses_writes_and_loses_nothing() {
 #[test]
 fn a_pool_that_may_grow_does() {
     let folder = folder();
-    let open = outlast::OpenOptions { grow_limit_bytes: 64 << 20, ..Default::default() };
+    let open = outlast::medium::OpenOptions { grow_limit_bytes: 64 << 20, ..Default::default() };
     let pool = open_pool(&folder.path().join("pool"), 16 << 20, &open);
     let server = Served::of(folder, Arc::new(pool), |_| {});
     let mut client = server.client();
@@ -311,10 +311,11 @@ fn a_refused_command_costs_no_others() {
 }
 
 /// A server whose commits wait for a disk, and its pool.
-fn served_from_disk() -> (Arc<outlast::FilePool>, Served) {
+fn served_from_disk() -> (Arc<outlast::Pool>, Served) {
     let folder = folder();
     let path = folder.path().join("pool");
-    let map = outlast::MapOptions { domain: Some(outlast::Domain::Page), ..Default::default() };
+    let map =
+        outlast::medium::MapOptions { domain: Some(outlast::Domain::Page), ..Default::default() };
     let pool = outlast_redis::create_pool(&path, 64 << 20, &Default::default(), &map).unwrap();
     let pool = Arc::new(pool);
     (Arc::clone(&pool), Served::of(folder, pool, |_| {}))

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlast::{OpenOptions, Runner, Transact};
+use outlast::medium::OpenOptions;
+use outlast::{Runner, Transact};
 use outlast_redis::{Engine, import};
 
 use crate::client::{Answer, Client, Served, folder, ok, open_pool};

@@ -1,7 +1,8 @@
-use outlast::{CreateOptions, OpenOptions, Pool};
+use outlast::Pool;
+use outlast::medium::{CreateOptions, OpenOptions};
 use outlast_pmem::{Heap, Medium};
 
-use outlast::UnrecoveredPool;
+use outlast::recover::UnrecoveredPool;
 use outlast_workloads::Random;
 
 use super::*;

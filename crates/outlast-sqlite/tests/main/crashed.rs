@@ -6,7 +6,9 @@
 //! transactions acknowledged, or one more. Recoveries are crashed, too, those that settle a transaction over several
 //! databases among them. Every file of the shadow has passed `PRAGMA integrity_check`.
 
-use outlast::{CreateOptions, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Pool, PoolOffset, Runner, Scheme};
 use outlast_crash::front::{Program, by_chance, steps_ahead};
 use outlast_crash::{Broken, ImageMedium, Violation};
 use outlast_pmem::{Mark, Medium, Recorder};

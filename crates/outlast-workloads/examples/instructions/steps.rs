@@ -13,7 +13,8 @@ use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
-use outlast::{CreateOptions, FilePool, Lane, MapOptions, Mapped, OpenOptions, Scheme};
+use outlast::medium::{CreateOptions, MapOptions, Mapped, OpenOptions};
+use outlast::{Lane, Pool, Scheme};
 use outlast_pmem::Domain;
 use outlast_workloads::{Worker, Workload};
 
@@ -114,7 +115,7 @@ pub fn child(name: &str, scheme: Scheme, transactions: u64) -> Result<(), Box<dy
     let map = MapOptions { domain: Some(Domain::Adr), ..MapOptions::default() };
     let path = std::env::temp_dir().join(format!("outlast-steps-{}.pool", std::process::id()));
     let bytes = (16 << 20) + 2 * workload.heap_bytes(&scale);
-    let pool = FilePool::create(&path, bytes, &CreateOptions::default(), &open, &map)?;
+    let pool = Pool::create_with(&path, bytes, &CreateOptions::default(), &open, &map)?;
     std::fs::remove_file(&path)?;
     let mut lane = pool.lane()?;
     let loaded = workload.load(&scale, 1, &mut lane, &mut |_, _| {})?;

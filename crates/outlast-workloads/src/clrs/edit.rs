@@ -1,6 +1,7 @@
 //! Words that an operation changes, in volatile memory until all of them are known.
 
-use outlast::{Abort, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use outlast::medium::LINE_BYTES;
+use outlast::{Abort, ByteRange, PoolOffset, Transact};
 
 const WORDS: usize = LINE_BYTES as usize / 8;
 

@@ -28,7 +28,8 @@ mod remove;
 mod tests;
 mod walk;
 
-use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use outlast::medium::LINE_BYTES;
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 use edit::Edit;
 

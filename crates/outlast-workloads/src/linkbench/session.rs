@@ -1,7 +1,8 @@
 //! A transaction on the graph.
 
 use outlast::collections::{Dictionary, load_value};
-use outlast::{Abort, ByteRange, Reason, Transact};
+use outlast::error::Reason;
+use outlast::{Abort, ByteRange, Transact};
 
 use super::graph::{Graph, Link};
 use super::tables::{COUNT_BYTES, Listed, MOMENT_MAX, Table, Tables, key};

@@ -4,7 +4,8 @@
 use std::ops::AddAssign;
 
 use outlast::collections::Dictionary;
-use outlast::{Abort, ByteRange, PoolOffset, Reason, Transact};
+use outlast::error::Reason;
+use outlast::{Abort, ByteRange, PoolOffset, Transact};
 
 use super::schema::{Row, Table, Tables};
 use super::shape::Shape;

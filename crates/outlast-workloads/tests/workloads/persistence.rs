@@ -3,7 +3,8 @@
 //! A medium counts them as the runtime asks for them. Operations are drawn from one seed, so a run
 //! repeats, and one fence or line too many is seen.
 
-use outlast::{CreateOptions, OpenOptions, Pool, Scheme};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{Pool, Scheme};
 use outlast_pmem::{Counted, Counters, Heap};
 use outlast_workloads::Workload;
 

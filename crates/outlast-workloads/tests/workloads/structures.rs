@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::common::{Walked, add_in_little_room, cases, walk};
 use outlast::collections::{Queue, RbTree, load_value};
-use outlast::{
-    Abort, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;

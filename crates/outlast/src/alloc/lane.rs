@@ -145,7 +145,8 @@ mod tests {
     use outlast_pmem::Heap as Memory;
 
     use super::SPARES_MAX;
-    use crate::{Abort, BlockKind, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, Runner};
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::{Abort, BlockKind, Lane, Pool, PoolOffset, Runner};
     use crate::{Scheme, Transact};
 
     fn take(lane: &mut Lane<'_, Memory>) -> Result<PoolOffset, Abort> {

@@ -7,15 +7,15 @@
 //!
 //! 1. copy what has changed, while transactions run; what they change meanwhile is marked again;
 //! 2. again, as long as there is less and less of it;
-//! 3. close the [gate](crate::gate), wait for the transactions under way, copy what is left into
+//! 3. close the gate, wait for the transactions under way, copy what is left into
 //!    memory, open it again;
-//! 4. write the rest and make all of it durable ([`format`]).
+//! 4. write the rest and make all of it durable (`format`).
 //!
 //! * **CHECKPOINT-1** A transaction marks the pages that it stored to after its stores and before it leaves
 //!   the gate; reserving marks the words of chunks that it stores to without a log. So with the
 //!   gate closed every page that differs from its copy is marked.
 //! * **CHECKPOINT-2** A page's mark is cleared before the page is copied, with a fence on both sides
-//!   ([`changes`]). A page that was copied torn is therefore marked again.
+//!   (`changes`). A page that was copied torn is therefore marked again.
 //! * **CHECKPOINT-5** With the gate closed everything that is committed stands in place, under every scheme,
 //!   and nothing else does. So logs are left out, tails and floors of lanes too: a lane of zeros
 //!   is an empty one. The pool's floor passes every number drawn.
@@ -92,6 +92,7 @@ impl Checkpointer {
 
 /// The report of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CheckpointReport {
     /// Counts the checkpoints of the file, its predecessors included.
     pub number: u64,
@@ -135,24 +136,24 @@ impl<M: Medium> Pool<M> {
     ///
     /// # Example
     /// ```
-    /// use outlast::{BlockKind, Checkpoint, FilePool, OpenOptions, Runner, Transact};
+    /// use outlast::checkpoint::{Checkpoint, checkpoint_path, restore};
+    /// use outlast::{BlockKind, Pool, Runner, Transact};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("pool");
-    /// let open = OpenOptions::default();
-    /// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+    /// let pool = Pool::create(&path)?;
     /// let mut lane = pool.lane()?;
     /// let block = lane.run(|tx| tx.alloc(64, BlockKind::General))?;
     /// lane.run(|tx| tx.store_u64(block, 1))?;
-    /// let target = outlast::checkpoint_path(&path);
+    /// let target = checkpoint_path(&path);
     /// pool.checkpoint(&target)?;
     /// lane.run(|tx| tx.store_u64(block, 2))?;
     /// drop(lane);
     /// drop(pool);
     ///
-    /// outlast::restore(&path, None)?;
-    /// let pool = FilePool::open(&path, &open, &Default::default())?;
+    /// restore(&path, None)?;
+    /// let pool = Pool::open(&path)?;
     /// assert_eq!(pool.lane()?.run(|tx| tx.load_u64(block))?, 1);
     /// # Ok(())
     /// # }

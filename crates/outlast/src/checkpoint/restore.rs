@@ -23,6 +23,7 @@ pub fn checkpoint_path(pool: impl AsRef<Path>) -> PathBuf {
 
 /// Of what a checkpoint is, and of when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CheckpointInfo {
     /// Whose it is.
     pub pool: Uuid,

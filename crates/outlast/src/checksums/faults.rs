@@ -15,6 +15,7 @@ const PASSES_MAX: usize = 4;
 
 /// A matrix whose lines and checksums do not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// The first line of the matrix.
     pub matrix: PoolOffset,
@@ -42,6 +43,7 @@ impl std::fmt::Display for Fault {
 
 /// The report of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RepairReport {
     /// Matrices looked at.
     pub matrices: u64,

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use super::damaged;
 use super::layout::{APART_KEY_AT, ENTRY_LENGTHS_BYTES, Slot, TOGETHER_KEY_AT};
-use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;

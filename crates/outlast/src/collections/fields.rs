@@ -10,7 +10,8 @@
 
 use std::ops::Range;
 
-use crate::{Abort, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// Where the fields of a record and their values lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

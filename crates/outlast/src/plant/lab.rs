@@ -225,7 +225,7 @@ mod tests {
             assert!(about.len() > 20 && about.ends_with(['.', ')']), "{plant}: {about}");
             assert!(!about.contains("  ") && said.insert(about), "{plant}");
         }
-        let flush = Plant::SkipFlush(crate::Site::UndoData);
+        let flush = Plant::SkipFlush(crate::scheme::Site::UndoData);
         let about =
             "This flush is left out. Undo: data in place, before the record is dead (UNDO-2).";
         assert_eq!(flush.describe(), about);

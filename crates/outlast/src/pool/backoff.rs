@@ -133,8 +133,9 @@ mod tests {
     use outlast_pmem::Heap;
 
     use super::*;
+    use crate::medium::{CreateOptions, OpenOptions};
     use crate::pool::{Lane, Pool};
-    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Transact};
+    use crate::{BlockKind, Runner, Transact};
 
     /// The mean of a thousand waits, with `commits` commits before each.
     fn mean(commits: u32) -> u64 {

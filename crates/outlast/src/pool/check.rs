@@ -29,6 +29,7 @@ use crate::typed::layout::ROOT_MAGIC;
 
 /// One thing that is wrong with a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Finding {
     /// A word or line that this code never wrote.
     Damaged {
@@ -151,6 +152,7 @@ impl PartialEq<[Finding]> for Findings {
 
 /// The findings of a check, and how far it looked.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// What is wrong.
     pub findings: Findings,
@@ -172,6 +174,7 @@ pub struct CheckReport {
 
 /// How far a check or a repair has come, for a caller that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CheckStep {
     /// The part that is being looked at.
     pub stage: CheckStage,
@@ -183,6 +186,7 @@ pub struct CheckStep {
 
 /// The parts of a check, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum CheckStage {
     /// Every line and its checksums, chunk by chunk, as often as that puts something right; only of a
     /// repair, which checks the pool afterwards.

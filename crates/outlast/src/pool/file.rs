@@ -14,41 +14,13 @@ use crate::pool::{
 };
 use crate::versions::{Versions, WritersPlace};
 
-/// A pool in a mapped file.
-pub type FilePool = Pool<Mapped>;
-
-impl FilePool {
-    /// Creates a pool of `len` bytes (rounded up to whole pages) in a new file. The file is
-    /// really allocated; an existing one is never overwritten. It gets its name when it is a whole pool:
-    /// after an error, or in a process that is killed, there is none of that name. What a killed one
-    /// leaves beside it, under that name with `.creating-` and a number, the next creation removes.
-    ///
-    /// Without [checksums](CreateOptions::checksums) nothing verifies what is loaded from it.
+impl Pool {
+    /// As [`PoolOptions::create`](crate::PoolOptions::create), of `len` bytes, with every setting of the
+    /// [medium](crate::medium) and of the pool on it.
     ///
     /// # Errors
-    /// [`PoolError::Map`] for what concerns the file, [`PoolError::TooSmall`],
-    /// [`PoolError::TooLarge`] and [`PoolError::Parameters`] for what concerns the pool; both name what would be right.
-    ///
-    /// # Example
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// use outlast::{CreateOptions, FilePool, OpenOptions};
-    ///
-    /// let path = dir.path().join("accounts.pool");
-    /// let pool = FilePool::create(
-    ///     &path,
-    ///     16 << 20,
-    ///     &CreateOptions::default(),
-    ///     &OpenOptions::default(),
-    ///     &Default::default(),
-    /// )?;
-    /// drop(pool);
-    /// let pool = FilePool::open(&path, &OpenOptions::default(), &Default::default())?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create(
+    /// As of `PoolOptions::create`.
+    pub fn create_with(
         path: impl AsRef<Path>,
         len: u64,
         create: &CreateOptions,
@@ -69,11 +41,12 @@ impl FilePool {
         Ok(pool)
     }
 
-    /// Opens a pool through recovery.
+    /// As [`PoolOptions::open`](crate::PoolOptions::open), with every setting of the [medium](crate::medium) and
+    /// of the pool on it.
     ///
     /// # Errors
     /// [`PoolError`]; the file is as it was.
-    pub fn open(
+    pub fn open_with(
         path: impl AsRef<Path>,
         open: &OpenOptions,
         map: &MapOptions,

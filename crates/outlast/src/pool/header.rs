@@ -25,6 +25,7 @@ const FLAGS_LITERAL: u64 = FLAG_CHECKSUMS | FLAG_LITERAL;
 
 /// The content of a pool's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Header {
     /// The format of everything behind it.
     pub version: u32,

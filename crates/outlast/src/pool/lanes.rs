@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use outlast_pmem::{Call, Mark, Medium};
+use outlast_pmem::{Call, Mapped, Mark, Medium};
 
 use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::alloc::LaneHeap;
@@ -157,7 +157,7 @@ impl LaneSlot {
 ///
 /// A lane that is to serve another thread is dropped here and taken there: what its thread
 /// flushed, only that thread can fence.
-pub struct Lane<'p, M: Medium> {
+pub struct Lane<'p, M: Medium = Mapped> {
     /// `None` only while the lane is dropped.
     pub(super) tx: Option<Tx<'p, M>>,
 }

@@ -26,7 +26,6 @@ mod space;
 
 pub(crate) use check::Tell;
 pub use check::{CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findings};
-pub use file::FilePool;
 use header::format;
 pub use header::{CreateOptions, Header};
 pub(crate) use header::{
@@ -49,7 +48,7 @@ pub use space::Space;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use outlast_pmem::{GrowError, MapError, Medium, MediumFailure};
+use outlast_pmem::{GrowError, MapError, Mapped, Medium, MediumFailure};
 use outlast_trace::PoolOffset;
 
 use crate::abort::GrowthError;
@@ -70,7 +69,8 @@ use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
-use crate::transact::Abort;
+use crate::transact::{Abort, Runner};
+use crate::tx::Tx;
 use crate::versions::Versions;
 use crate::writeback::{self, Reach, Sweeper};
 
@@ -78,7 +78,7 @@ use crate::writeback::{self, Reach, Sweeper};
 const GROWTH_MIN: u64 = 1 << 20;
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
-pub struct Pool<M: Medium> {
+pub struct Pool<M: Medium = Mapped> {
     pub(crate) medium: M,
     header: Header,
     scheme: Scheme,
@@ -273,7 +273,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Takes a lane. It goes back when dropped. Where all are taken this thread sleeps until one is
-    /// free, up to [`OpenOptions::lane_wait`]: a program of many tasks takes a lane for each
+    /// free, up to [`PoolOptions::lane_wait`]: a program of many tasks takes a lane for each
     /// transaction, or a few, and does not keep it. A thread that asks while it has all the lanes
     /// itself waits in vain.
     ///
@@ -313,6 +313,73 @@ impl<M: Medium> Pool<M> {
         (0..self.lanes.len())
             .find_map(|id| self.take_lane(id))
             .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+    }
+
+    /// Runs `body` as one transaction on a lane that it takes for it, waiting as [`lane`](Self::lane) does, and
+    /// gives back: for tasks that come and go. A thread with many transactions keeps a lane; each of them is
+    /// then cheaper. Else as [`Runner::run`](crate::Runner::run).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::thread;
+    ///
+    /// use outlast::{BlockKind, Pool, Transact};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("count.pool");
+    /// let pool = Arc::new(Pool::open_or_create(&path)?);
+    /// let count = pool.run(|tx| {
+    ///     let count = tx.alloc(64, BlockKind::General)?;
+    ///     tx.store_u64(count, 0)?;
+    ///     Ok(count)
+    /// })?;
+    /// let threads: Vec<_> = (0..20)
+    ///     .map(|_| {
+    ///         let pool = Arc::clone(&pool);
+    ///         thread::spawn(move || {
+    ///             pool.run(|tx| {
+    ///                 let value = tx.load_u64(count)?;
+    ///                 tx.store_u64(count, value + 1)
+    ///             })
+    ///         })
+    ///     })
+    ///     .collect();
+    /// for thread in threads {
+    ///     thread.join().expect("no thread panics")?;
+    /// }
+    /// assert_eq!(pool.run(|tx| tx.load_u64(count))?, 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of `Runner::run`; [`Abort::NoLane`] where no lane is free in time.
+    pub fn run<'p, R, F>(&'p self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+    {
+        self.lane_to_run()?.run(body)
+    }
+
+    /// As [`run`](Self::run), for a body that fails with an error of the program's own:
+    /// [`Runner::try_run`](crate::Runner::try_run).
+    ///
+    /// # Errors
+    /// As of `Runner::try_run`; [`Abort::NoLane`] as one of the program's own where no lane is free in time.
+    pub fn try_run<'p, R, E, F>(&'p self, body: F) -> Result<R, E>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, E>,
+        E: From<Abort>,
+    {
+        self.lane_to_run()?.try_run(body)
+    }
+
+    fn lane_to_run(&self) -> Result<Lane<'_, M>, Abort> {
+        self.lane().map_err(|error| match error {
+            PoolError::NoLane { lanes } => Abort::NoLane { lanes },
+            _ => self.refusal(),
+        })
     }
 
     /// Takes the lane of that number, if it is free now.

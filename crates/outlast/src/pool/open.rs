@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Mapped, Medium};
 use outlast_trace::PoolOffset;
 
 use crate::ack::Ack;
@@ -112,6 +112,7 @@ impl OpenOptions {
 
 /// The facts that `outlast pool info` shows.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PoolInfo {
     /// Identity and geometry.
     pub header: Header,
@@ -129,7 +130,7 @@ pub struct PoolInfo {
 }
 
 /// A pool whose header proves itself. Its data may be in the middle of anything.
-pub struct UnrecoveredPool<M: Medium> {
+pub struct UnrecoveredPool<M: Medium = Mapped> {
     medium: M,
     header: Header,
     chunks: u64,
@@ -259,7 +260,7 @@ impl<M: Medium> UnrecoveredPool<M> {
 }
 
 /// A pool with consistent data and an empty log.
-pub struct RecoveredPool<M: Medium> {
+pub struct RecoveredPool<M: Medium = Mapped> {
     medium: M,
     header: Header,
     chunks: u64,

@@ -7,14 +7,14 @@ use outlast_pmem::{Domain, MapError, MapOptions};
 
 use crate::ack::Ack;
 use crate::error::PoolError;
-use crate::pool::{CreateOptions, FilePool, OpenOptions};
+use crate::pool::{CreateOptions, OpenOptions, Pool};
 use crate::scheme::Scheme;
 use crate::versions::{Turns, wait_for};
 
 /// Bytes of a new pool for which no size is given: it grows.
 const SIZE: u64 = 16 << 20;
 
-/// How a pool's file is opened, and how a new one is made: [`Pool::options`](FilePool::options).
+/// How a pool's file is opened, and how a new one is made: [`Pool::options`].
 ///
 /// Settings that are not given take what suits the file and the machine. A new pool begins with 16 MiB and grows by
 /// itself up to 64 GiB.
@@ -96,7 +96,14 @@ impl PoolOptions {
         self
     }
 
-    /// How long [`Pool::lane`](crate::Pool::lane) waits when all lanes are taken.
+    /// Bytes of a chunk of the heap of a new pool, a power of two from 4 KiB to 1 MiB: the largest block has the
+    /// square of it ÷ 8, less a chunk. Without it the size of the pool decides.
+    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
+        self.create.chunk_bytes = Some(bytes);
+        self
+    }
+
+    /// How long [`Pool::lane`] waits when all lanes are taken.
     pub fn lane_wait(mut self, time: Duration) -> Self {
         self.open.lane_wait = time;
         self
@@ -118,18 +125,21 @@ impl PoolOptions {
     /// Opens a pool through recovery.
     ///
     /// # Errors
-    /// As of [`FilePool::open`]; [`MapError::NotFound`] without such a file.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
+    /// [`PoolError`], and [`MapError::NotFound`] without such a file. The file is as it was.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, PoolError> {
         let path = path.as_ref();
-        wait_for(path, self.wait, || FilePool::open(path, &self.open, &self.map))
+        wait_for(path, self.wait, || Pool::open_with(path, &self.open, &self.map))
     }
 
-    /// Creates a pool in a new file. No file is overwritten.
+    /// Creates a pool in a new file. The file is really allocated; an existing one is never overwritten. It gets
+    /// its name when it is a whole pool: after an error, or in a process that is killed, there is none of that name.
+    /// What a killed one leaves beside it, under that name with `.creating-` and a number, the next creation removes.
     ///
     /// # Errors
-    /// As of [`FilePool::create`]; [`MapError::AlreadyExists`] where there is a file.
-    pub fn create(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
-        FilePool::create(path, self.size, &self.create, &self.open, &self.map)
+    /// [`PoolError::Map`] for the file, with [`MapError::AlreadyExists`] where there is one; [`PoolError::TooSmall`],
+    /// [`PoolError::TooLarge`] and [`PoolError::Parameters`] for the pool. Each names the right value.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, PoolError> {
+        Pool::create_with(path, self.size, &self.create, &self.open, &self.map)
     }
 
     /// Opens a pool, or creates it where there is no such file. Of several processes that do so at once one
@@ -137,7 +147,7 @@ impl PoolOptions {
     ///
     /// # Errors
     /// As of [`open`](Self::open) and [`create`](Self::create).
-    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<FilePool, PoolError> {
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Pool, PoolError> {
         let path = path.as_ref();
         match self.open(path) {
             Err(PoolError::Map(MapError::NotFound { .. })) => {}
@@ -158,10 +168,26 @@ impl PoolOptions {
     }
 }
 
-impl FilePool {
+impl Pool {
     /// How to open or create a pool's file: [`PoolOptions`].
     pub fn options() -> PoolOptions {
         PoolOptions::default()
+    }
+
+    /// Opens the pool in that file through recovery.
+    ///
+    /// # Errors
+    /// As of [`PoolOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, PoolError> {
+        Self::options().open(path)
+    }
+
+    /// Creates a pool in a new file.
+    ///
+    /// # Errors
+    /// As of [`PoolOptions::create`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, PoolError> {
+        Self::options().create(path)
     }
 
     /// Opens the pool in that file through recovery, or creates it where there is no such file.

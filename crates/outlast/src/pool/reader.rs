@@ -1,7 +1,7 @@
 //! Reading a pool without a lane: collections and types work on it as in a transaction, and every
 //! change is refused.
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Mapped, Medium};
 use outlast_trace::{ByteRange, PoolOffset};
 
 use crate::pool::RecoveredPool;
@@ -13,13 +13,14 @@ use crate::typed::{TypedLane, with_runner};
 ///
 /// ```
 /// use outlast::collections::{ByteMap, Dictionary};
-/// use outlast::{Abort, FilePool, MapOptions, OpenOptions, RecoveredPool, Runner, Transact};
-/// # use outlast::{RootKind, CreateOptions};
+/// use outlast::medium::MapOptions;
+/// use outlast::recover::RecoveredPool;
+/// use outlast::{Abort, Pool, Runner, Transact};
+/// # use outlast::RootKind;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("shelf.pool");
-/// # let (create, open) = (CreateOptions::default(), OpenOptions::default());
-/// # let pool = FilePool::create(&path, 16 << 20, &create, &open, &MapOptions::default())?;
+/// # let pool = Pool::create(&path)?;
 /// # pool.lane()?.run(|tx| {
 /// #     let map = ByteMap::create(tx, &Default::default())?;
 /// #     map.insert(tx, b"key", b"value")?;
@@ -37,7 +38,7 @@ use crate::typed::{TypedLane, with_runner};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Reader<'p, M: Medium> {
+pub struct Reader<'p, M: Medium = Mapped> {
     pool: &'p RecoveredPool<M>,
     /// The first failure of the transaction: it decides the end, whatever its closure returns.
     failed: Option<Abort>,
@@ -53,14 +54,14 @@ impl<M: Medium> RecoveredPool<M> {
     /// does with a pool.
     ///
     /// ```
-    /// use outlast::{MapOptions, RecoveredPool, typed::PVec};
-    /// # use outlast::FilePool;
+    /// use outlast::medium::MapOptions;
+    /// use outlast::recover::RecoveredPool;
+    /// use outlast::typed::PVec;
+    /// # use outlast::Pool;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("list.pool");
-    /// # let map = MapOptions::default();
-    /// # let pool =
-    /// #     FilePool::create(&path, 16 << 20, &Default::default(), &Default::default(), &map)?;
+    /// # let pool = Pool::create(&path)?;
     /// # pool.typed(|pool| -> Result<(), Box<dyn std::error::Error>> {
     /// #     Ok(pool.lane()?.run(|tx| {
     /// #         tx.root_or_insert_with(PVec::<u64>::new)?.get(tx)?.push(tx, 7)
@@ -140,6 +141,10 @@ impl<M: Medium> Transact for Reader<'_, M> {
 
     fn set_root(&mut self, _: PoolOffset, _: RootKind) -> Result<(), Abort> {
         self.fail(Abort::ReadOnly)
+    }
+
+    fn failure(&self) -> Option<&Abort> {
+        self.failed.as_ref()
     }
 }
 

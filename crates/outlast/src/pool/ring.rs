@@ -35,10 +35,9 @@ impl<M: Medium> Pool<M> {
 #[cfg(all(test, feature = "lab"))]
 mod tests {
     use super::*;
-    use crate::{
-        BlockKind, CreateOptions, OpenOptions, PoolOffset, Runner, Scheme, Transact,
-        UnrecoveredPool,
-    };
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::recover::UnrecoveredPool;
+    use crate::{BlockKind, PoolOffset, Runner, Scheme, Transact};
     use outlast_pmem::Recorder;
 
     /// Lines of a ring, and words of a transaction whose records leave several of them over: two of six

@@ -3,7 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use outlast_pmem::{Call, Mark, Medium};
+use outlast_pmem::{Call, Mapped, Mark, Medium};
 
 use crate::abort::Reason;
 use crate::ack::{AsyncTicket, Ticket};
@@ -49,13 +49,12 @@ impl<'p, M: Medium> Lane<'p, M> {
 /// as its lane does.
 ///
 /// ```
-/// use outlast::{Abort, BlockKind, FilePool, OpenOptions, Transact};
+/// use outlast::{Abort, BlockKind, Pool, Transact};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("running.pool");
-/// let open = OpenOptions::default();
-/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let pool = Pool::create(&path)?;
 /// let mut lane = pool.lane()?;
 /// let block = loop {
 ///     let mut running = lane.begin();
@@ -76,7 +75,7 @@ impl<'p, M: Medium> Lane<'p, M> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Running<'p, M: Medium> {
+pub struct Running<'p, M: Medium = Mapped> {
     /// `None` only when the transaction has ended.
     lane: Option<Lane<'p, M>>,
     turn: Option<Turn<'p, M>>,

@@ -11,6 +11,7 @@ use crate::layout::Geometry;
 
 /// How the bytes of a pool's heap are used, in blocks as they lie there, and those of its logs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Space {
     /// Bytes of all chunks.
     pub heap_bytes: u64,
@@ -103,9 +104,10 @@ mod tests {
     use outlast_pmem::Heap as Memory;
 
     use super::*;
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::recover::UnrecoveredPool;
     use crate::transact::{BlockKind, Runner, Transact};
     use crate::writeback::{Reach, sweep};
-    use crate::{CreateOptions, OpenOptions, UnrecoveredPool};
 
     #[test]
     fn figures_follow_what_is_allocated_and_freed() {

@@ -1,14 +1,14 @@
 //! The software schemes: a folder and a row each, behind one trait.
 //!
 //! A scheme decides what a crash undoes or repeats, and when data reaches the medium. Its folder has a type
-//! without content that implements [`Discipline`], its [`Facts`], and its numbered invariants at the head of
-//! `mod.rs`. The rows stand in [`table!`], and [`under!`] is the one place that goes from a scheme to its
+//! without content that implements `Discipline`, its `Facts`, and its numbered invariants at the head of
+//! `mod.rs`. The rows stand in `table!`, and `under!` is the one place that goes from a scheme to its
 //! type: statically, for the functions of the trait only, so that no closure is compiled once a scheme. What
 //! every access asks is no call at all: a pool keeps a copy of its scheme's facts.
 //!
 //! Parts that several schemes use are named for their work: the log, the write set
-//! ([`tx::write_set`](crate::tx)), the record of a commit, locks and numbers, deferred flushing
-//! ([`writeback`](crate::writeback)).
+//! (`tx::write_set`), the record of a commit, locks and numbers, deferred flushing
+//! (`writeback`).
 //!
 //! # The fence that makes a commit durable
 //!
@@ -46,10 +46,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, Guarantee};
+use outlast_trace::ByteRange;
+pub use outlast_trace::Guarantee;
 
 use crate::ack::Ticket;
-use crate::io::{Io, Site};
+use crate::io::Io;
+pub use crate::io::Site;
 use crate::layout::Geometry;
 use crate::lock::{LockWord, Stripe};
 use crate::log::LiveRecord;
@@ -118,6 +120,7 @@ macro_rules! define {
         /// A scheme is a logging and a write-back: the first decides what a crash undoes or repeats, the
         /// second when data reaches the medium.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum Scheme {
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? $scheme,)*
         }
@@ -369,6 +372,7 @@ impl Facts {
 
 /// How a published variant reads its paper where that contradicts itself or leaves the order open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[non_exhaustive]
 pub enum Reading {
     /// Checksums of both kinds are made and flushed when an object leaves the LRU queue. An object
     /// that is written again while it has some gets new ones with the commit, under its fence. The
@@ -465,7 +469,7 @@ impl Scheme {
     }
 
     /// Whether its records may go to their rings past the caches
-    /// ([`OpenOptions::stream_from`](crate::OpenOptions::stream_from)), and so each of their words
+    /// ([`OpenOptions::stream_from`](crate::medium::OpenOptions::stream_from)), and so each of their words
     /// proves itself.
     pub fn streams_log(self) -> bool {
         self.facts().covers
@@ -509,7 +513,9 @@ mod tests {
     use outlast_trace::Op;
 
     use super::*;
-    use crate::{BlockKind, CreateOptions, OpenOptions, Plant, Runner, Transact};
+    use crate::lab::Plant;
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::{BlockKind, Runner, Transact};
 
     /// The operations of one commit, in words.
     fn operations(scheme: Scheme, lock_always: bool, plant: Option<Plant>) -> Vec<String> {
@@ -565,7 +571,8 @@ mod without_lab {
     use crate::error::PoolError;
     use crate::layout::{FLAG_LITERAL, FLAGS_AT, HEADER_CRC_AT};
     use crate::log::{self, Record, RecordKind};
-    use crate::{CreateOptions, UnrecoveredPool};
+    use crate::medium::CreateOptions;
+    use crate::recover::UnrecoveredPool;
 
     #[test]
     fn a_scheme_of_the_laboratory_says_what_it_needs() {

@@ -145,6 +145,10 @@ impl<M: Medium> Transact for Tx<'_, M> {
         };
         self.note(result)
     }
+
+    fn failure(&self) -> Option<&Abort> {
+        self.lane.buffers.failure.as_ref()
+    }
 }
 
 impl<M: Medium> Tx<'_, M> {

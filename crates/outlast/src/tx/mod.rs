@@ -18,7 +18,7 @@ mod write_set;
 
 use std::sync::atomic::Ordering;
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Mapped, Medium};
 use outlast_trace::{ByteRange, PoolOffset};
 use rustc_hash::FxHashSet;
 
@@ -45,7 +45,7 @@ const FREED_FEW: usize = 32;
 
 /// A running transaction of one lane: what a closure gets from
 /// [`Runner::run`](crate::Runner::run), and what ends with it.
-pub struct Tx<'p, M: Medium> {
+pub struct Tx<'p, M: Medium = Mapped> {
     pub(crate) pool: &'p Pool<M>,
     pub(crate) lane: Box<LaneState>,
     /// The placeholder of `lane` while that is parked.

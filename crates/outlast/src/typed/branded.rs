@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Mapped, Medium};
 
 use crate::{Abort, AsyncTicket, Lane, Pool, PoolError, Runner, Ticket, Transact, Tx};
 
@@ -17,12 +17,11 @@ impl<M: Medium> Pool<M> {
     ///
     /// ```
     /// use outlast::typed::PBox;
-    /// # use outlast::{FilePool, OpenOptions};
+    /// # use outlast::Pool;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("typed.pool");
-    /// # let open = OpenOptions::default();
-    /// # let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+    /// # let pool = Pool::create(&path)?;
     /// let sum = pool.typed(|pool| {
     ///     let mut lane = pool.lane()?;
     ///     let seven = lane.run(|tx| PBox::new(tx, 7u64))?;
@@ -47,7 +46,7 @@ pub fn with_runner<R: Runner, O>(
 }
 
 /// A pool under its brand. It is shared between threads as the pool is.
-pub struct TypedPool<'id, 'p, M: Medium> {
+pub struct TypedPool<'id, 'p, M: Medium = Mapped> {
     pool: &'p Pool<M>,
     brand: Brand<'id>,
 }
@@ -85,6 +84,30 @@ impl<'id, 'p, M: Medium> TypedPool<'id, 'p, M> {
         Ok(TypedLane { runner: self.pool.lane_at(id)?, brand: PhantomData })
     }
 
+    /// Runs `body` as one transaction, as [`Pool::run`] does: on a lane that it takes and gives back.
+    ///
+    /// # Errors
+    /// As of `Pool::run`.
+    pub fn run<O, F>(self, mut body: F) -> Result<O, Abort>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
+    {
+        self.pool.run(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// Runs `body` as one transaction, as [`Pool::try_run`] does: on a lane that it takes and gives back, with
+    /// an error of the program's own.
+    ///
+    /// # Errors
+    /// As of `Pool::try_run`.
+    pub fn try_run<O, E, F>(self, mut body: F) -> Result<O, E>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, E>,
+        E: From<Abort>,
+    {
+        self.pool.try_run(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
     /// The pool without its brand.
     pub fn pool(self) -> &'p Pool<M> {
         self.pool
@@ -108,6 +131,19 @@ impl<'id, R: Runner> TypedLane<'id, R> {
         F: FnMut(&mut TypedTx<'id, '_, R::Tx>) -> Result<O, Abort>,
     {
         self.runner.run(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// Runs `body` as one transaction, as [`Runner::try_run`] does: the error is the program's own.
+    ///
+    /// # Errors
+    /// As [`Runner::try_run`].
+    #[inline]
+    pub fn try_run<O, E, F>(&mut self, mut body: F) -> Result<O, E>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, R::Tx>) -> Result<O, E>,
+        E: From<Abort>,
+    {
+        self.runner.try_run(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
     }
 
     /// The lane without its brand.

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use outlast::typed::{Checked, PHashMap, PVec, Pattern, Persist, TypedTx};
-//! use outlast::{Abort, FilePool, OpenOptions, Transact};
+//! use outlast::{Abort, Pool, Transact};
 //!
 //! #[derive(Clone, Copy, Persist)]
 //! #[repr(C)]
@@ -74,8 +74,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("bank.pool");
-//! let open = OpenOptions::default();
-//! let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+//! let pool = Pool::create(&path)?;
 //! pool.typed(|pool| -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut lane = pool.lane()?;
 //!     let bank = lane.run(|tx| tx.root_or_insert_with(Bank::new)?.get(tx))?;
@@ -85,7 +84,7 @@
 //! })?;
 //! drop(pool);
 //!
-//! let pool = FilePool::open(&path, &open, &Default::default())?;
+//! let pool = Pool::open(&path)?;
 //! let balance = pool.typed(|pool| -> Result<i64, Box<dyn std::error::Error>> {
 //!     let mut lane = pool.lane()?;
 //!     let bank = lane.run(|tx| tx.root::<Bank>()?.expect("it was set").get(tx))?;

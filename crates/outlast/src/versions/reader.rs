@@ -13,7 +13,7 @@ use crate::barrier::Barrier;
 use crate::error::PoolError;
 use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
 use crate::pool::{
-    FilePool, Header, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
+    Header, Pool, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
 };
 use crate::transact::{Abort, Runner};
 use crate::typed::TypedLane;
@@ -37,24 +37,23 @@ type Below = Overlay<Snapshot<Mapped>>;
 /// another that had read what that one then changed: it is a snapshot, not a place in their order.
 ///
 /// ```
-/// use outlast::{Abort, BlockKind, Pool, RootKind, Runner, Transact};
+/// use outlast::{Abort, BlockKind, Pool, RootKind, Transact};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("clicks.pool");
 /// let pool = Pool::open_or_create(&path)?;
 /// let count = |value| {
-///     move |tx: &mut outlast::Tx<'_, _>| {
+///     pool.run(|tx| {
 ///         let at = match tx.root()? {
 ///             Some((at, _)) => at,
 ///             None => tx.alloc(64, BlockKind::General)?,
 ///         };
 ///         tx.store_u64(at, value)?;
 ///         tx.set_root(at, RootKind::Opaque)
-///     }
+///     })
 /// };
-/// let mut lane = pool.lane()?;
-/// lane.run(count(1))?;
+/// count(1)?;
 ///
 /// // Mostly in another process.
 /// let mut reader = Pool::read(&path)?;
@@ -65,7 +64,7 @@ type Below = Overlay<Snapshot<Mapped>>;
 ///     })
 /// };
 /// assert_eq!(clicks()?, 1);
-/// lane.run(count(2))?;
+/// count(2)?;
 /// assert_eq!(clicks()?, 2);
 /// # Ok(())
 /// # }
@@ -92,7 +91,7 @@ pub enum ReadError {
     Abort(#[from] Abort),
 }
 
-impl FilePool {
+impl Pool {
     /// Opens the pool in that file for reading, also beside a process that writes it.
     ///
     /// # Errors

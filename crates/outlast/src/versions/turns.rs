@@ -9,7 +9,7 @@ use outlast_pmem::{MapError, Side};
 use super::head::{Head, WRITER_PLACE};
 use super::writer::milliseconds_now;
 use crate::error::PoolError;
-use crate::pool::{FilePool, PoolInfo, PoolOptions};
+use crate::pool::{Pool, PoolInfo, PoolOptions};
 
 /// How often a process that waits for a pool looks again.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ const MAKES_WAY: Duration = Duration::from_millis(3);
 /// ```
 /// use std::time::Duration;
 ///
-/// use outlast::{Pool, Runner, typed::PVec};
+/// use outlast::{Pool, typed::PVec};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
@@ -51,7 +51,7 @@ const MAKES_WAY: Duration = Duration::from_millis(3);
 pub struct Turns {
     path: PathBuf,
     options: PoolOptions,
-    pool: Option<FilePool>,
+    pool: Option<Pool>,
     made_way: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ impl Turns {
     /// # Errors
     /// As of [`PoolOptions::open_or_create`]; [`MapError::AlreadyOpen`] when the others keep the pool for longer than
     /// [`PoolOptions::wait`] says.
-    pub fn with<R>(&mut self, body: impl FnOnce(&FilePool) -> R) -> Result<R, PoolError> {
+    pub fn with<R>(&mut self, body: impl FnOnce(&Pool) -> R) -> Result<R, PoolError> {
         let pool = match self.pool.take() {
             Some(pool) => pool,
             None => {

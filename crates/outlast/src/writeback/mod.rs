@@ -395,7 +395,8 @@ pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
+    use crate::medium::{CreateOptions, OpenOptions};
+    use crate::{BlockKind, Runner, Scheme, Transact};
     use outlast_pmem::Heap;
 
     /// A lane that was interrupted between reading the clock and showing its bound shows an old

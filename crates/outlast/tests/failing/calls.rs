@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, PoolOffset,
-    RootKind, Runner, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, Domain, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 
 use crate::injector::{self, DURABLE, Ended, Fate, Fault, MAKING};
 use crate::{sound_schemes, step};
@@ -35,7 +34,7 @@ fn open(scheme: Scheme) -> OpenOptions {
     OpenOptions { lock_stripes: 1024, grow_limit_bytes: 8 << 20, ..with_scheme }
 }
 
-fn create(path: &Path, scheme: Scheme) -> Result<FilePool, outlast::PoolError> {
+fn create(path: &Path, scheme: Scheme) -> Result<Pool, outlast::PoolError> {
     let (lanes, lane_bytes) = (4, 4096);
     let chunk_bytes = Some(16 << 10);
     let fence_log_bytes = Some(32 << 10);
@@ -46,7 +45,7 @@ fn create(path: &Path, scheme: Scheme) -> Result<FilePool, outlast::PoolError> {
         fence_log_bytes,
         ..CreateOptions::default()
     };
-    FilePool::create(path, POOL_BYTES, &create, &open(scheme), &map())
+    Pool::create_with(path, POOL_BYTES, &create, &open(scheme), &map())
 }
 
 fn cell(block: PoolOffset, thread: u64, index: u64) -> PoolOffset {
@@ -61,7 +60,7 @@ fn tell(line: &str) {
 }
 
 /// A step that was refused. When the medium has failed, so is every later transaction.
-fn refused(pool: &FilePool, step: &str, error: &dyn std::fmt::Display) {
+fn refused(pool: &Pool, step: &str, error: &dyn std::fmt::Display) {
     tell(&format!("refused {step}: {error}"));
     if let Some(failure) = pool.failure() {
         if let Ok(mut lane) = pool.lane() {
@@ -72,7 +71,7 @@ fn refused(pool: &FilePool, step: &str, error: &dyn std::fmt::Display) {
     }
 }
 
-fn count(pool: &FilePool, block: PoolOffset, thread: u64) {
+fn count(pool: &Pool, block: PoolOffset, thread: u64) {
     let mut lane = match pool.lane() {
         Ok(lane) => lane,
         Err(error) => return refused(pool, "lane", &error),
@@ -135,7 +134,7 @@ fn work(path: &Path, scheme: Scheme, threads: u64) {
         refused(&pool, "lane", &error);
     }
     for _ in 0..2 {
-        if let Err(error) = pool.checkpoint(outlast::checkpoint_path(path)) {
+        if let Err(error) = pool.checkpoint(outlast::checkpoint::checkpoint_path(path)) {
             refused(&pool, "checkpoint", &error);
         }
     }
@@ -145,7 +144,7 @@ fn work(path: &Path, scheme: Scheme, threads: u64) {
     } else {
         assert!(!has_failed, "it has failed before");
     }
-    match FilePool::open(path, &open(scheme), &map()) {
+    match Pool::open_with(path, &open(scheme), &map()) {
         Err(error) => tell(&format!("refused open: {error}")),
         Ok(pool) => drop(pool),
     }
@@ -192,7 +191,7 @@ fn run(scheme: Scheme, threads: u64, fault: Fault<'_>, context: &str) -> Option<
         assert!(refusals.is_empty(), "{context}: {refusals:?}");
     }
     let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
-    let checkpoint = outlast::checkpoint_path(&path);
+    let checkpoint = outlast::checkpoint::checkpoint_path(&path);
     let is_known = |name: &std::fs::DirEntry| name.path() == path || name.path() == checkpoint;
     assert!(names.iter().all(is_known), "{context}: {names:?}");
     if refusals.first().is_some_and(|line| line.starts_with("refused create")) {
@@ -286,7 +285,7 @@ fn a_creation_that_is_killed_leaves_the_name_free_or_a_pool() {
             return println!("this process may not trace another: skipped");
         };
         if path.exists() {
-            FilePool::open(&path, &open(scheme), &map()).unwrap().close();
+            Pool::open_with(&path, &open(scheme), &map()).unwrap().close();
         } else {
             create(&path, scheme).unwrap_or_else(|error| panic!("call {number}: {error}")).close();
         }

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outlast::checkpoint::CheckpointError;
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::{
-    Abort, BlockKind, CheckpointError, CreateOptions, Domain, Lane, MapOptions, OpenOptions, Pool,
-    PoolError, PoolOffset, RootKind, Runner, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, Domain, Lane, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact,
 };
 use outlast_pmem::PageCache;
 use outlast_trace::Random;

@@ -3,20 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use outlast::{
-    BlockKind, CreateOptions, FilePool, OpenOptions, Pool, PoolError, RootKind, Runner, Session,
-    Transact,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{BlockKind, Pool, PoolError, RootKind, Runner, Session, Transact};
 use outlast_pmem::{Heap, MapOptions, Mapped};
 
 /// Longer than any machine takes.
 const LONG: Duration = Duration::from_secs(600);
 
-fn pool(lanes: u32, open: &OpenOptions) -> FilePool {
+fn pool(lanes: u32, open: &OpenOptions) -> Pool {
     let directory = tempfile::tempdir().unwrap();
     let create = CreateOptions { lanes, ..CreateOptions::default() };
     let path = directory.path().join("pool");
-    FilePool::create(path, 4 << 20, &create, open, &MapOptions::default()).unwrap()
+    Pool::create_with(path, 4 << 20, &create, open, &MapOptions::default()).unwrap()
 }
 
 #[test]
@@ -90,7 +88,7 @@ fn sessions_and_observed_media_do_not_wait() {
 #[test]
 fn a_pool_is_shared_between_tasks() {
     fn is_shared<T: Send + Sync>() {}
-    is_shared::<FilePool>();
+    is_shared::<Pool>();
     is_shared::<Pool<Heap>>();
     is_shared::<Mapped>();
 }

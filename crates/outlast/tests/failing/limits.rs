@@ -1,10 +1,8 @@
 //! How much one transaction may do.
 
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
 use outlast::typed::{PQueue, PString, TypedLane};
-use outlast::{
-    Abort, BlockKind, CreateOptions, Domain, FilePool, Lane, MapOptions, OpenOptions, Pool, Runner,
-    Transact,
-};
+use outlast::{Abort, BlockKind, Domain, Lane, Pool, Runner, Transact};
 use outlast_pmem::{Heap, Medium};
 
 use crate::sound_schemes;
@@ -101,7 +99,7 @@ fn a_pool_that_may_grow_lends_a_long_log_what_it_needs() {
         let create = CreateOptions { lanes: 2, lane_bytes: 16 << 10, ..CreateOptions::default() };
         let open = OpenOptions { grow_limit_bytes: 64 << 20, ..OpenOptions::with_scheme(scheme) };
         let map = MapOptions { domain: Some(Domain::Process), ..MapOptions::default() };
-        let pool = FilePool::create(&path, 1 << 20, &create, &open, &map).unwrap();
+        let pool = Pool::create_with(&path, 1 << 20, &create, &open, &map).unwrap();
         let done = pool.typed(|pool| {
             let mut lane = pool.lane().unwrap();
             let queue = lane.run(PQueue::new).unwrap();

@@ -10,7 +10,8 @@ mod injector;
 mod lanes;
 mod limits;
 
-use outlast::{SCHEMES, Scheme};
+use outlast::Scheme;
+use outlast::scheme::SCHEMES;
 
 /// `OUTLAST_FAILING=all`: every write and every call fails, one a run, and not each of a few.
 fn step(usual: u64) -> u64 {

@@ -1,7 +1,7 @@
-use outlast::FilePool;
+use outlast::Pool;
 use outlast::typed::PBox;
 
-fn change(pool: &FilePool) {
+fn change(pool: &Pool) {
     pool.typed(|pool| {
         let mut lane = pool.lane().unwrap();
         let mut kept = None;

@@ -1,7 +1,7 @@
 use outlast::typed::PBox;
-use outlast::{FilePool, Runner};
+use outlast::{Pool, Runner};
 
-fn change(pool: &FilePool) {
+fn change(pool: &Pool) {
     pool.typed(|typed| {
         let number = typed.lane().unwrap().run(|tx| PBox::new(tx, 7u64)).unwrap();
         pool.lane().unwrap().run(|tx| number.set(tx, 8)).unwrap();

@@ -1,6 +1,6 @@
-use outlast::FilePool;
+use outlast::Pool;
 
-fn exchange(one: &FilePool, other: &FilePool) {
+fn exchange(one: &Pool, other: &Pool) {
     one.typed(|one| {
         other.typed(|other| {
             let (mut one, mut other) = (one.lane().unwrap(), other.lane().unwrap());

@@ -1,7 +1,7 @@
-use outlast::FilePool;
+use outlast::Pool;
 use outlast::typed::{PBox, PPtr, PVec};
 
-fn cross(one: &FilePool, other: &FilePool) {
+fn cross(one: &Pool, other: &Pool) {
     one.typed(|one| {
         other.typed(|other| {
             let here = one.lane().unwrap().run(|tx| PBox::new(tx, 7u64)).unwrap();

@@ -1,6 +1,6 @@
-use outlast::FilePool;
+use outlast::Pool;
 
-fn close(pool: FilePool) {
+fn close(pool: Pool) {
     pool.typed(|typed| {
         drop(pool);
         typed.lane().unwrap();

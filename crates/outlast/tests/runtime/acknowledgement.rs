@@ -1,9 +1,10 @@
 //! When a client is answered: tickets, waiting for physical commits, and that no client waits for
 //! ever.
 
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::{
-    Abort, Ack, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
-    Ticket, Transact, UnrecoveredPool,
+    Abort, Ack, BlockKind, Pool, PoolOffset, RootKind, Runner, Scheme, Ticket, Transact,
 };
 use outlast_pmem::Heap;
 

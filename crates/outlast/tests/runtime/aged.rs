@@ -1,7 +1,8 @@
 //! What write-back by age makes of the log and the cache it is given: whether anything can age, and
 //! what becomes of new blocks' contents then.
 
-use outlast::{BlockKind, CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{BlockKind, Pool, Runner, Scheme, Transact};
 use outlast_pmem::{Counted, Counters, Heap};
 
 const LANE_BYTES: u64 = 64 << 10;

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::{
-    Abort, AsyncTicket, BlockKind, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, RootKind,
-    Runner, Scheme, Transact, UnrecoveredPool,
+    Abort, AsyncTicket, BlockKind, Lane, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,
 };
 use outlast_pmem::{Counted, Counters, Heap};
 use outlast_trace::Random;
@@ -291,7 +292,7 @@ fn blocks_come_and_go_within_a_batch() {
         let pool = reopened(pool, scheme);
         let report = pool.into_medium();
         let recovered = UnrecoveredPool::open(report).unwrap().recover().unwrap();
-        let mut check = outlast::CheckReport::default();
+        let mut check = outlast::inspect::CheckReport::default();
         let blocks = recovered.allocated_blocks(&mut check);
         assert!(check.findings.is_empty() && blocks.keys().eq([&root]), "{scheme}: {blocks:?}");
     }
@@ -343,7 +344,7 @@ fn what_gives_up_leaves_its_batch_as_it_was() {
             drop((lane, other));
             let recovered = reopened(pool, scheme).into_medium();
             let recovered = UnrecoveredPool::open(recovered).unwrap().recover().unwrap();
-            let mut check = outlast::CheckReport::default();
+            let mut check = outlast::inspect::CheckReport::default();
             let blocks = recovered.allocated_blocks(&mut check);
             assert!(check.findings.is_empty() && blocks.keys().eq([&root]), "{scheme}: {blocks:?}");
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use outlast::{
-    BlockKind, CheckReport, CheckStage, CreateOptions, FINDINGS_MAX, Finding, OpenOptions, Pool,
-    PoolOffset, RecoveredPool, Runner, Transact, UnrecoveredPool,
-};
+use outlast::inspect::{CheckReport, CheckStage, FINDINGS_MAX, Finding};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::{BlockKind, Pool, PoolOffset, Runner, Transact};
 use outlast_pmem::Heap;
 
 /// A pool with blocks of many sizes, some of which were freed, and those that are left.

@@ -12,9 +12,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use outlast::checkpoint::Checkpoint;
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, LineAddr, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::scheme::SCHEMES;
 use outlast::{
-    Abort, Ack, BlockKind, Checkpoint, CreateOptions, LineAddr, OpenOptions, Plant, Pool,
-    PoolOffset, RootKind, Runner, SCHEMES, Scheme, Ticket, Transact, UnrecoveredPool,
+    Abort, Ack, BlockKind, Pool, PoolOffset, RootKind, Runner, Scheme, Ticket, Transact,
 };
 use outlast_pmem::{Heap, Medium};
 use outlast_trace::mix;
@@ -587,8 +591,8 @@ fn new_blocks_are_marked() {
 /// No mistake is without a script.
 #[test]
 fn every_mistake_has_a_script() {
-    for plant in
-        Plant::shown_in(outlast::Shows::Checkpoint).filter(|plant| *plant != Plant::FreshNotMarked)
+    for plant in Plant::shown_in(outlast::lab::Shows::Checkpoint)
+        .filter(|plant| *plant != Plant::FreshNotMarked)
     {
         assert!(SCRIPTS.iter().any(|script| script.plant == plant), "{plant}");
     }

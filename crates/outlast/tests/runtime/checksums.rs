@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, Finding, OpenOptions, Pool, PoolError, PoolOffset,
-    RecoveredPool, RootKind, Runner, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::inspect::Finding;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::{Abort, BlockKind, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium};
 use proptest::prelude::*;
 

@@ -1,9 +1,10 @@
 //! What tests of the runtime share: the schemes that keep their word, and images of pools.
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, Geometry, Lane, OpenOptions, Pool, PoolOffset, RootKind,
-    Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::inspect::Geometry;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::scheme::SCHEMES;
+use outlast::{Abort, BlockKind, Lane, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 
 /// Every scheme but the literal variants, which lose what they say they keep.

@@ -11,10 +11,10 @@ use crate::common::{
     blocks_of_all_kinds, flipped, geometry_of, live_redo_image, live_undo_image,
     live_witnessed_image, word_at,
 };
-use outlast::{
-    Abort, BlockKind, CreateOptions, Finding, LINE_BYTES, OpenOptions, PoolError, PoolOffset,
-    RecoveredPool, Runner, Scheme, Transact, UnrecoveredPool, sealed_word,
-};
+use outlast::inspect::{Finding, sealed_word};
+use outlast::medium::{CreateOptions, LINE_BYTES, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::{Abort, BlockKind, PoolError, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium, PageCache};
 
 /// Opens an image through recovery. On failure the image must be as it was, and the error one

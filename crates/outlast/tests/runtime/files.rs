@@ -5,23 +5,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{flipped, geometry_of, live_redo_image, live_undo_image};
-use outlast::{
-    BlockKind, CreateOptions, FilePool, OpenOptions, PoolError, RecoveredPool, Runner, Scheme,
-    Transact,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::RecoveredPool;
+use outlast::{BlockKind, Pool, PoolError, Runner, Scheme, Transact};
 use outlast_pmem::{Domain, MapOptions};
 
 fn map() -> MapOptions {
     MapOptions { domain: Some(Domain::Process), ..MapOptions::default() }
 }
 
-fn open(path: &Path) -> Result<FilePool, PoolError> {
-    FilePool::open(path, &OpenOptions::default(), &map())
+fn open(path: &Path) -> Result<Pool, PoolError> {
+    Pool::open_with(path, &OpenOptions::default(), &map())
 }
 
-fn create(path: &Path, len: u64) -> Result<FilePool, PoolError> {
+fn create(path: &Path, len: u64) -> Result<Pool, PoolError> {
     let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
-    FilePool::create(path, len, &create, &OpenOptions::default(), &map())
+    Pool::create_with(path, len, &create, &OpenOptions::default(), &map())
 }
 
 /// The error's text, which is one line with these words in it.
@@ -145,11 +144,11 @@ fn a_pool_of_no_possible_size_leaves_no_file() {
     let words = ["never.pool", "do not fit on its file system"];
     one_line(create(&path, 1 << 43), &words);
     let lanes = CreateOptions { lanes: 0, ..CreateOptions::default() };
-    let none = FilePool::create(&path, 1 << 20, &lanes, &OpenOptions::default(), &map());
+    let none = Pool::create_with(&path, 1 << 20, &lanes, &OpenOptions::default(), &map());
     one_line(none, &["number of lanes must be 1 to 1024"]);
     let checksums = CreateOptions { checksums: true, ..CreateOptions::default() };
     let undo = OpenOptions::with_scheme(Scheme::Undo);
-    let none = FilePool::create(&path, 8 << 20, &checksums, &undo, &map());
+    let none = Pool::create_with(&path, 8 << 20, &checksums, &undo, &map());
     one_line(none, &["the pool keeps checksums, and undo does not"]);
     assert!(!path.exists());
 }
@@ -162,7 +161,7 @@ fn a_pool_that_cannot_grow_goes_on_as_it_is() {
     let mut map = MapOptions { max_len: 1 << 43, ..map() };
     for (max_len, words) in [(1 << 43, "do not fit"), (2 << 20, "opened for at most 2097152")] {
         map.max_len = max_len;
-        let pool = FilePool::open(&path, &OpenOptions::default(), &map).unwrap();
+        let pool = Pool::open_with(&path, &OpenOptions::default(), &map).unwrap();
         one_line(pool.grow(1 << 42), &["cannot grow", "growing.pool", words]);
         assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
         pool.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();

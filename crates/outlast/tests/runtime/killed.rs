@@ -17,10 +17,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
-use outlast::{
-    Abort, CreateOptions, FilePool, OpenOptions, RootKind, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, Pool, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{Domain, MapOptions, Mapped};
 use outlast_trace::mix;
 
@@ -83,7 +82,7 @@ pub(super) fn step<T: Transact>(map: ByteMap, tx: &mut T, thread: u64) -> Result
 fn child_that_works_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD_POOL) else { return };
     let scheme = std::env::var(CHILD_SCHEME).unwrap().parse().unwrap();
-    let pool = FilePool::open(path, &open_options(scheme), &map_options()).unwrap();
+    let pool = Pool::open_with(path, &open_options(scheme), &map_options()).unwrap();
     let (root, _) = pool.root().unwrap().expect("the parent made a root");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -173,7 +172,7 @@ pub(super) fn create(path: &Path) {
     let create =
         CreateOptions { lanes: THREADS as u32, lane_bytes: 4096, ..CreateOptions::default() };
     let open = open_options(Scheme::Undo);
-    let pool = FilePool::create(path, 1 << 20, &create, &open, &map_options()).unwrap();
+    let pool = Pool::create_with(&path, 1 << 20, &create, &open, &map_options()).unwrap();
     pool.lane()
         .unwrap()
         .run(|tx| {

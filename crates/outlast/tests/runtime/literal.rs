@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, OpenOptions, Pool, PoolError, PoolOffset, Reading, RootKind,
-    Runner, Scheme, Transact, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::scheme::Reading;
+use outlast::{Abort, BlockKind, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 use outlast_trace::Random;
 
@@ -203,7 +203,7 @@ fn a_pool_is_one_of_a_literal_variant_or_none() {
         let (pool, _) = create(literal, &options(literal));
         assert!(pool.header().geometry.literal && pool.header().geometry.checksums);
         let bytes = pool.close().to_bytes();
-        for other in outlast::SCHEMES.iter().filter(|row| !row.scheme.is_published()) {
+        for other in outlast::scheme::SCHEMES.iter().filter(|row| !row.scheme.is_published()) {
             let pool = UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
             let error = pool.recover().unwrap().start(&options(other.scheme)).err();
             assert!(matches!(error, Some(PoolError::Literal { given }) if given == other.scheme));

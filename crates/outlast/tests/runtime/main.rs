@@ -17,6 +17,7 @@ mod literal;
 mod mistakes;
 mod mutants;
 mod nonsense;
+mod own_errors;
 #[cfg(feature = "lab")]
 mod power_cut;
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::{
-    Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolError, PoolOffset, RootKind,
-    Runner, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, ByteRange, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact,
 };
 use outlast_pmem::Heap;
 

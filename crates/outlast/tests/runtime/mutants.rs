@@ -15,13 +15,12 @@ use std::time::{Duration, Instant};
 use outlast::collections::{
     ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree, Trees, Words,
 };
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::typed::{
     Checked, PBTreeMap, PBox, PBytes, PHashMap, PQueue, PRbMap, PString, PVec, Persist, TypedTx,
 };
-use outlast::{
-    Abort, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact, Tx,
-    UnrecoveredPool,
-};
+use outlast::{Abort, Pool, PoolOffset, RootKind, Runner, Scheme, Transact, Tx};
 use outlast_pmem::Heap;
 
 const POOL_BYTES: u64 = 512 << 10;

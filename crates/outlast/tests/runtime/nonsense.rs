@@ -3,10 +3,10 @@
 
 use crate::common::{blocks_of_all_kinds, geometry_of};
 use outlast::collections::{Queue, RbTree, Words, walk_root};
-use outlast::{
-    Abort, BlockKind, CreateOptions, Finding, OpenOptions, Pool, PoolOffset, Runner, Scheme,
-    Transact, UnrecoveredPool, sealed_word,
-};
+use outlast::inspect::{Finding, sealed_word};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium};
 
 const STATE_CLASS: u64 = 1 << 48;

@@ -4,10 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use outlast::{
-    Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, Plant, Pool,
-    PoolOffset, RecoveredPool, RootKind, Runner, Scheme, Site, Transact, UnrecoveredPool,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::scheme::Site;
+use outlast::{Abort, BlockKind, Domain, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{FenceLogBug, PageCache};
 use outlast_trace::Random;
 
@@ -109,7 +110,7 @@ fn judge(scheme: Scheme, image: &[u8], block: PoolOffset, acked: &[u64]) -> Resu
     let path = dir.path().join("pool");
     std::fs::write(&path, image).unwrap();
     let map = MapOptions { domain: Some(Domain::Page), max_len: 1 << 20, ..Default::default() };
-    let pool = FilePool::open(&path, &open(scheme), &map).map_err(|error| error.to_string())?;
+    let pool = Pool::open_with(&path, &open(scheme), &map).map_err(|error| error.to_string())?;
     let mut lane = pool.lane().unwrap();
     let load = |tx: &mut outlast::Tx<'_, _>| {
         let all = cell_addresses(block).chain(wide_addresses(block));
@@ -435,7 +436,7 @@ fn power_cuts_find_a_broken_log_of_fences() {
         let case = Case { fences: FENCES, bug: Some(bug), ..Case::of(Scheme::Swift) };
         assert!(first_wrong(case, 3000).is_some(), "{bug:?}");
     }
-    for plant in Plant::shown_in(outlast::Shows::Fences) {
+    for plant in Plant::shown_in(outlast::lab::Shows::Fences) {
         let case = Case { fences: FENCES, plant: Some(plant), ..Case::of(Scheme::Swift) };
         assert!(first_wrong_of_openings(case, 60).is_some(), "{plant:?}");
     }

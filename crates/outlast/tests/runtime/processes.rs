@@ -13,10 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlast::collections::{ByteMap, Dictionary};
-use outlast::{
-    Abort, FilePool, MapError, OpenOptions, Pool, PoolError, PoolReader, ReadError, Runner, Scheme,
-    Transact,
-};
+use outlast::error::{MapError, ReadError};
+use outlast::medium::OpenOptions;
+use outlast::{Abort, Pool, PoolError, PoolReader, Runner, Scheme, Transact};
 use outlast_trace::mix;
 
 use super::killed::{
@@ -130,6 +129,7 @@ fn of_environment(name: &str, usual: u64) -> u64 {
 fn read_beside(scheme: Scheme) {
     let (_dir, path) = new_pool();
     let (reports, is_over) = (Reports::default(), AtomicBool::new(false));
+    let different = [const { AtomicU64::new(0) }; 2];
     std::thread::scope(|scope| {
         let (writer, lines) = writer(&path, scheme);
         let follower = scope.spawn(|| follow(lines, &reports));
@@ -137,7 +137,6 @@ fn read_beside(scheme: Scheme) {
             assert!(!follower.is_finished(), "the writer has ended");
             std::thread::yield_now();
         }
-        let different = [const { AtomicU64::new(0) }; 2];
         let two = different.each_ref().map(|different| {
             let (path, reports, is_over) = (&path, &reports, &is_over);
             scope.spawn(move || {
@@ -187,7 +186,7 @@ fn readers_beside_redo_see_whole_transactions() {
 #[test]
 fn a_scheme_that_stores_in_place_lets_nobody_read() {
     let (_dir, path) = new_pool();
-    let pool = FilePool::open(&path, &open_options(Scheme::Undo), &map_options()).unwrap();
+    let pool = Pool::open_with(&path, &open_options(Scheme::Undo), &map_options()).unwrap();
     let refused = Pool::read(&path).err().expect("no snapshot");
     assert!(refused.to_string().contains("stores in place before it commits"), "{refused}");
     pool.close();
@@ -203,7 +202,7 @@ fn a_reader_outlives_writers() {
     let mut reader = PoolReader::open(&path, &map_options()).unwrap();
     let mut total = 0;
     for _ in 0..3 {
-        let pool = FilePool::open(&path, &open_options(Scheme::Swift), &map_options()).unwrap();
+        let pool = Pool::open_with(&path, &open_options(Scheme::Swift), &map_options()).unwrap();
         let (root, _) = pool.root().unwrap().unwrap();
         for _ in 0..50 {
             let mut lane = pool.lane().unwrap();
@@ -334,7 +333,7 @@ fn side_files(path: &Path) -> Vec<String> {
 #[test]
 fn a_stopped_reader_stops_nobody() {
     let (_dir, path) = new_pool();
-    let pool = FilePool::open(&path, &open_options(Scheme::Swift), &map_options()).unwrap();
+    let pool = Pool::open_with(&path, &open_options(Scheme::Swift), &map_options()).unwrap();
     let mut reader = PoolReader::open(&path, &map_options()).unwrap();
     let (root, _) = pool.root().unwrap().unwrap();
     let mut lane = pool.lane().unwrap();
@@ -371,7 +370,7 @@ fn child_that_takes_turns() {
     let path = std::env::var_os(CHILD_POOL).unwrap();
     let mut turns = Pool::options().wait(Duration::from_secs(60)).turns(path);
     for _ in 0..300 {
-        let step = |pool: &FilePool| -> Result<u64, Abort> {
+        let step = |pool: &Pool| -> Result<u64, Abort> {
             let (root, _) = pool.root().unwrap().unwrap();
             pool.lane().unwrap().run(|tx| super::killed::step(ByteMap::open(tx, root)?, tx, 0))
         };
@@ -392,7 +391,7 @@ fn processes_write_in_turn() {
     }
     let mut reader = Pool::read(&path).unwrap();
     assert_eq!(judge_snapshot(&mut reader, &Reports::default()).unwrap(), 900);
-    let opened = FilePool::open(&path, &OpenOptions::default(), &map_options()).unwrap();
+    let opened = Pool::open_with(&path, &OpenOptions::default(), &map_options()).unwrap();
     let wait = Duration::from_millis(30);
     let refused = Pool::options().wait(wait).open(&path).err().expect("it is open");
     assert!(matches!(refused, PoolError::Map(MapError::AlreadyOpen { .. })));

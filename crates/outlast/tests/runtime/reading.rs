@@ -5,20 +5,22 @@
 use std::path::{Path, PathBuf};
 
 use outlast::collections::{ByteMap, ByteTree, Dictionary, Placement, Queue, RbTree, Words};
+use outlast::inspect::PoolInfo;
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
 use outlast::typed::{PBTreeMap, PHashMap, PQueue, PString, PVec, Persist};
 use outlast::{
-    Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, PoolError,
-    PoolInfo, PoolOffset, RecoveredPool, RootKind, Runner, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, Domain, Pool, PoolError, PoolOffset, RootKind, Runner, Scheme, Transact,
 };
 
 fn map() -> MapOptions {
     MapOptions { domain: Some(Domain::Process), ..MapOptions::default() }
 }
 
-fn created(dir: &Path) -> (PathBuf, FilePool) {
+fn created(dir: &Path) -> (PathBuf, Pool) {
     let path = dir.join("read.pool");
     let pool =
-        FilePool::create(&path, 4 << 20, &CreateOptions::default(), &Default::default(), &map());
+        Pool::create_with(&path, 4 << 20, &CreateOptions::default(), &Default::default(), &map());
     (path, pool.unwrap())
 }
 
@@ -93,7 +95,7 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     let path = dir.path().join("pool");
     let map = MapOptions { domain: Some(Domain::Page), max_len: 8 << 20, ..MapOptions::default() };
     let (create, open) = (CreateOptions::default(), OpenOptions::with_scheme(Scheme::Swift));
-    let pool = FilePool::create(&path, 4 << 20, &create, &open, &map).unwrap();
+    let pool = Pool::create_with(&path, 4 << 20, &create, &open, &map).unwrap();
     assert!(pool.header().geometry.fence_log_bytes() >= 256 << 10);
     let words = pool.lane().unwrap().run(|tx| Words::create(tx, 10, |n| n)).unwrap();
     drop(pool.close());
@@ -102,7 +104,7 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     drop(pool);
 
     // A line of the first page that is older than its last fence has left it, in a pool that was not closed.
-    let pool = FilePool::open(&path, &open, &map).unwrap();
+    let pool = Pool::open_with(&path, &open, &map).unwrap();
     pool.lane().unwrap().run(|tx| words.set(tx, 3, 33)).unwrap();
     drop(pool);
     let mut bytes = std::fs::read(&path).unwrap();
@@ -112,7 +114,7 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     assert!(matches!(refused, PoolError::NeedsRecovery { .. }), "{refused}");
     let info = UnrecoveredPool::open_file(&path, &map).unwrap().info().unwrap();
     assert!(info.live_records.is_some_and(|records| records > 0));
-    let pool = FilePool::open(&path, &open, &map).unwrap();
+    let pool = Pool::open_with(&path, &open, &map).unwrap();
     assert_eq!(pool.lane().unwrap().run(|tx| words.get(tx, 9)).unwrap(), 9);
     drop(pool);
 
@@ -120,22 +122,22 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     let at = pool_head(&bytes);
     bytes[at] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let pool = FilePool::open(&path, &open, &map).unwrap();
+    let pool = Pool::open_with(&path, &open, &map).unwrap();
     assert_eq!(pool.lane().unwrap().run(|tx| words.get(tx, 3)).unwrap(), 33);
     drop(pool);
     bytes[at + 64] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let refused = FilePool::open(&path, &open, &map).err().unwrap();
+    let refused = Pool::open_with(&path, &open, &map).err().unwrap();
     assert!(refused.to_string().contains("the log of fences"), "{refused}");
     for fence_log_bytes in [Some(0), Some(8 << 10)] {
         let create = CreateOptions { fence_log_bytes, ..create };
         let path = dir.path().join(format!("{fence_log_bytes:?}"));
-        let pool = FilePool::create(&path, 4 << 20, &create, &open, &map).unwrap();
+        let pool = Pool::create_with(&path, 4 << 20, &create, &open, &map).unwrap();
         let has = pool.header().geometry.fence_log_bytes();
         assert_eq!(has > 0, fence_log_bytes != Some(0), "{has}");
     }
     let few = CreateOptions { fence_log_bytes: Some(4096), ..create };
-    let refused = FilePool::create(dir.path().join("few"), 4 << 20, &few, &open, &map);
+    let refused = Pool::create_with(dir.path().join("few"), 4 << 20, &few, &open, &map);
     assert!(matches!(refused, Err(PoolError::Parameters(_))));
 }
 
@@ -263,16 +265,16 @@ fn the_defaults_open_every_pool() {
         let path = dir.path().join(name);
         let create = CreateOptions { checksums, ..CreateOptions::default() };
         let open = OpenOptions { scheme, ..plain };
-        let pool = FilePool::create(&path, 4 << 20, &create, &open, &map()).unwrap();
+        let pool = Pool::create_with(&path, 4 << 20, &create, &open, &map()).unwrap();
         pool.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
         drop(pool);
-        let pool = FilePool::open(&path, &plain, &map()).unwrap();
+        let pool = Pool::open_with(&path, &plain, &map()).unwrap();
         assert_eq!(pool.scheme(), opened_with, "{name}");
         pool.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
         drop(pool);
         // A scheme that is named and does not suit is refused all the same.
         let wrong = if checksums { Scheme::Swift } else { Scheme::RedoArchaptLiteral };
-        let error = FilePool::open(&path, &OpenOptions::with_scheme(wrong), &map()).err().unwrap();
+        let error = Pool::open_with(&path, &OpenOptions::with_scheme(wrong), &map()).err().unwrap();
         let is_named = match error {
             PoolError::KeepsChecksums { given } => given == wrong,
             PoolError::NotLiteral { given } | PoolError::Literal { given } => given == wrong,
@@ -289,7 +291,7 @@ fn one_block_takes_most_of_an_empty_pool() {
     for (mib, bytes) in [(2, 1 << 20), (3, 9 << 18), (6, 5 << 20), (12, 11 << 20), (15, 14 << 20)] {
         let (len, path) = (mib << 20, dir.path().join(format!("{mib}.pool")));
         let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
-        let pool = FilePool::create(&path, len, &create, &Default::default(), &map()).unwrap();
+        let pool = Pool::create_with(&path, len, &create, &Default::default(), &map()).unwrap();
         let mut lane = pool.lane().unwrap();
         let block = lane.run(|tx| tx.alloc(bytes, BlockKind::General));
         assert!(block.is_ok(), "{bytes} bytes of {len}: {block:?}");

@@ -1,10 +1,9 @@
 //! Recovery of images that are easy to miss: each test is a crash that once lost something, or
 //! could have.
 
-use outlast::{
-    BlockKind, CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, LINE_BYTES, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{BlockKind, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium};
 use outlast_trace::Random;
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlast::{
-    BlockKind, CheckpointError, CreateOptions, FilePool, OpenOptions, PoolError, RecoveredPool,
-    RootKind, Runner, Transact, checkpoint_path, restore,
-};
+use outlast::checkpoint::{CheckpointError, checkpoint_path, restore};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::RecoveredPool;
+use outlast::{BlockKind, Pool, PoolError, RootKind, Runner, Transact};
 use outlast_pmem::{Domain, MapError, MapOptions, Medium};
 
 use crate::common::SmallDisk;
@@ -35,14 +35,14 @@ fn options() -> OpenOptions {
     OpenOptions { lock_stripes: 1024, ..OpenOptions::default() }
 }
 
-fn open(path: &Path) -> Result<FilePool, PoolError> {
-    FilePool::open(path, &options(), &map())
+fn open(path: &Path) -> Result<Pool, PoolError> {
+    Pool::open_with(path, &options(), &map())
 }
 
 /// A pool whose root is a block of words.
-fn create(path: &Path) -> FilePool {
+fn create(path: &Path) -> Pool {
     let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
-    let pool = FilePool::create(path, 1 << 20, &create, &options(), &map()).unwrap();
+    let pool = Pool::create_with(path, 1 << 20, &create, &options(), &map()).unwrap();
     let root = |tx: &mut outlast::Tx<'_, _>| {
         let block = tx.alloc(WORDS * 4096, BlockKind::General)?;
         (0..WORDS).try_for_each(|word| tx.store_u64(block.plus(word * 4096), 0))?;
@@ -52,7 +52,7 @@ fn create(path: &Path) -> FilePool {
     pool
 }
 
-fn exchange(pool: &FilePool, value: u64) -> u64 {
+fn exchange(pool: &Pool, value: u64) -> u64 {
     let (root, _) = pool.root().unwrap().unwrap();
     let mut lane = pool.lane().unwrap();
     let exchange = |tx: &mut outlast::Tx<'_, _>| {
@@ -344,7 +344,7 @@ fn a_full_disk_leaves_everything_as_it_was() {
     drop(pool);
     let error = restore(&path, None).unwrap_err();
     assert!(is_full(&error), "{error}");
-    let create = FilePool::create(
+    let create = Pool::create_with(
         disk.path("another"),
         1 << 20,
         &CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() },
@@ -394,7 +394,7 @@ fn a_limit_for_files_leaves_everything_as_it_was() {
     let said = String::from_utf8_lossy(&again.stdout);
     assert!(again.status.success() && said.contains("1 passed"), "{:?}: {said}", again.status);
     assert_eq!(names(directory.path()), ["p", "p.checkpoint"]);
-    outlast::Checkpoint::open(directory.path().join("p.checkpoint")).unwrap();
+    outlast::checkpoint::Checkpoint::open(directory.path().join("p.checkpoint")).unwrap();
 }
 
 /// A copy with holes on a disk that has no space for them.

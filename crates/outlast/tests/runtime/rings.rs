@@ -3,11 +3,11 @@
 use outlast::collections::{
     ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree,
 };
+use outlast::inspect::CheckReport;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::typed::{PBTreeMap, PHashMap, PQueue, PRbMap, PVec, Persist, TypedTx};
-use outlast::{
-    Abort, CheckReport, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, Runner, Scheme,
-    Transact, UnrecoveredPool,
-};
+use outlast::{Abort, Lane, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium};
 
 const ITEMS: u64 = 300;

@@ -2,9 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outlast::{
-    Abort, Ack, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, Runner, Scheme, Transact,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::{Abort, Ack, BlockKind, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 
 use crate::common::sound_schemes;

@@ -3,10 +3,9 @@
 
 use crate::common::geometry_of;
 use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
-use outlast::{
-    CreateOptions, OpenOptions, Pool, PoolError, RootKind, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Pool, PoolError, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::Heap;
 
 const FLOOR: usize = 128;

@@ -1,10 +1,9 @@
 //! What `swift` asks of the memory: on the way to the acknowledgement its log lines and one fence,
 //! and behind it each line that the log covers once, a few at a time.
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, Runner, Scheme, Transact,
-    UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{BlockKind, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::{Counted, Counters, Heap, Medium};
 
 const LINE: u64 = 64;

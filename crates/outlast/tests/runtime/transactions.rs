@@ -1,9 +1,8 @@
 //! What a transaction promises while nothing crashes: its own stores, isolation, abort, space.
 
-use outlast::{
-    Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner,
-    Scheme, Transact, UnrecoveredPool,
-};
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, ByteRange, Pool, PoolOffset, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, MapOptions, Mapped};
 
 use crate::common::sound_schemes;

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::ops::Bound;
 use std::rc::Rc;
 
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::typed::{
     Checked, PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PString, PVec, Pattern, Persist,
     Schema, SchemaMismatch, TypedTx, with_runner,
 };
 use outlast::{
-    Abort, BlockKind, ByteRange, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, RootKind,
-    Runner, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, ByteRange, Lane, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,
 };
 use outlast_pmem::Heap;
 
@@ -687,7 +688,8 @@ fn separators_out_of_order_are_an_error_and_a_finding() {
         damaged[at..at + 8].fill(0xff);
         let open = || UnrecoveredPool::open(Heap::from_bytes(&damaged)).unwrap().recover().unwrap();
         let findings = open().check().findings;
-        let is_named = |finding: &outlast::Finding| finding.to_string().contains("out of order");
+        let is_named =
+            |finding: &outlast::inspect::Finding| finding.to_string().contains("out of order");
         assert!(findings.iter().any(is_named), "{findings:?}");
         let pool = open().start(&open_options(scheme)).unwrap();
         pool.typed(|pool| {

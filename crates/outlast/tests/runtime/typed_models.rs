@@ -10,11 +10,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 
 use outlast::collections::ByteTree;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
 use outlast::typed::{
     Ordered, PBytes, PHashMap, PMap, PPtr, PQueue, PString, PVec, Persist, RbWords, Structure,
     TypedTx,
 };
-use outlast::{Abort, CreateOptions, OpenOptions, Pool, Scheme, Transact, UnrecoveredPool};
+use outlast::{Abort, Pool, Scheme, Transact};
 use outlast_pmem::Heap;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread::ThreadId;
 
-use outlast::{LineAddr, PoolOffset};
+use outlast::PoolOffset;
+use outlast::medium::LineAddr;
 use outlast_pmem::{GrowError, Heap, Medium};
 
 pub struct Watched {

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use crate::common::geometry_of;
 use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
-use outlast::{
-    Abort, BlockKind, CreateOptions, Geometry, LINE_BYTES, OpenOptions, Pool, RootKind, Runner,
-    Scheme, Transact, UnrecoveredPool,
-};
+use outlast::inspect::Geometry;
+use outlast::medium::{CreateOptions, LINE_BYTES, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, BlockKind, Pool, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{Heap, Medium, Recorder};
 
 const POOL_BYTES: u64 = 256 << 10;

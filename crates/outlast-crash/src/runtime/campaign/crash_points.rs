@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use outlast::{Plant, PoolError, PoolOffset, RecoveredPool, UnrecoveredPool};
+use outlast::lab::Plant;
+use outlast::recover::{RecoveredPool, UnrecoveredPool};
+use outlast::{PoolError, PoolOffset};
 use outlast_pmem::schedule;
 use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy};
 use outlast_trace::OpLog;

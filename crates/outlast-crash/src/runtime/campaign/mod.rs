@@ -53,7 +53,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use outlast::{Abort, Ack, Plant, PoolError, Scheme};
+use outlast::lab::Plant;
+use outlast::{Abort, Ack, PoolError, Scheme};
 use outlast_sim::{
     Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset, instead_of,
 };

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{
-    Abort, CreateOptions, Lane, OpenOptions, Plant, Pool, Runner, Scheme, Tx, UnrecoveredPool,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Abort, Lane, Pool, Runner, Scheme, Tx};
 use outlast_pmem::schedule::{self, Plan};
 use outlast_pmem::{Either, Heap, Mark, Medium, Recorder};
 use outlast_trace::{LaneId, Op, OpLog, TxId};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use outlast::Guarantee;
+use outlast::scheme::Guarantee;
 use outlast_sim::Policy;
 
 use super::crash_points::Machine;

@@ -1,6 +1,8 @@
 //! Explains the first failure of a scope.
 
-use outlast::{Geometry, PoolOffset, UnrecoveredPool};
+use outlast::PoolOffset;
+use outlast::inspect::Geometry;
+use outlast::recover::UnrecoveredPool;
 use outlast_trace::TxId;
 
 use super::judge::CellJudge;

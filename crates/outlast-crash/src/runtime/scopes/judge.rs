@@ -1,10 +1,12 @@
 //! Judges recovered pools of a script: every cell's version, and the allocator.
 
-use outlast::{
-    ByteRange, CheckReport, OpenOptions, Plant, PoolError, PoolOffset, RecoveredPool,
-    RecoveryReport,
-};
-use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
+use outlast::inspect::CheckReport;
+use outlast::lab::Plant;
+use outlast::medium::OpenOptions;
+use outlast::recover::UnrecoveredPool;
+use outlast::recover::{RecoveredPool, RecoveryReport};
+use outlast::{ByteRange, PoolError, PoolOffset};
+use outlast::{Runner, Scheme, Transact};
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::TxId;
 use std::cell::Cell;

@@ -1,9 +1,9 @@
 //! Creation and growth on trial: what a pool is while it comes to be and while it grows.
 
-use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Plant, Pool, PoolError, RootKind, Runner, Transact,
-    UnrecoveredPool,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{BlockKind, Pool, PoolError, RootKind, Runner, Transact};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{OpLog, TxId};
 

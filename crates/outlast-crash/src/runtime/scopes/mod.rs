@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outlast::{
-    Abort, Ack, AsyncTicket, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner,
-    Scheme, Transact, Tx,
-};
+use outlast::lab::Plant;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::scheme::Reading;
+use outlast::{Abort, Ack, AsyncTicket, Pool, PoolOffset, Runner, Scheme, Transact, Tx};
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
@@ -445,7 +445,7 @@ impl Scope {
         };
         // The thread that opens the pool is no lane of the script: its flushes need its own fences.
         let opened = on_lane(OPENER, || {
-            outlast::UnrecoveredPool::open(Live::B(&medium))
+            outlast::recover::UnrecoveredPool::open(Live::B(&medium))
                 .and_then(|pool| pool.recover())
                 .and_then(|pool| pool.start(&open))
         });

@@ -6,7 +6,8 @@
 //! page, whose columns have seven lines: cells 0 to 6 fill column 0, cells 7 to 13 column 1. The LRU queue has room for one line, unless a point says otherwise, so two lines read
 //! push out everything else.
 
-use outlast::{Ack, Reading, Scheme};
+use outlast::scheme::Reading;
+use outlast::{Ack, Scheme};
 
 use super::Scope;
 use super::script::{LaneScript, Shape, Step};

@@ -318,7 +318,7 @@ fn perform<T: Transact>(
 /// A line that would spoil cell 0 if it passed for a record.
 fn forged(shape: &Shape, root: PoolOffset, undo: bool, counter: u64) -> Vec<u8> {
     let spoiled = shape.cell_at(root, 0);
-    let line = outlast::forged_line(undo, TRIAL_EPOCH, counter, spoiled, FORGED);
+    let line = outlast::inspect::forged_line(undo, TRIAL_EPOCH, counter, spoiled, FORGED);
     line.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 

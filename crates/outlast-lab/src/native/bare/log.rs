@@ -15,7 +15,7 @@
 //! ring has come round, from 1 to 255 and again; each is written in every lap, so what is older is
 //! of the lap before, and told from it. A record's place and the floor say which number it has.
 
-use outlast::{LINE_BYTES, LineAddr};
+use outlast::medium::{LINE_BYTES, LineAddr};
 use outlast_pmem::Medium;
 
 /// Words of a record on each of its lines.

@@ -39,7 +39,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use outlast::{Guarantee, Scheme};
+use outlast::Scheme;
+use outlast::scheme::Guarantee;
 use outlast_crash::runtime::campaign::{CampaignError, TimedError};
 use outlast_workloads::{Scale, Workload};
 

@@ -12,7 +12,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlast::{CheckReport, CreateOptions, OpenOptions, Pool, Scheme, UnrecoveredPool};
+use outlast::inspect::CheckReport;
+use outlast::medium::{CreateOptions, OpenOptions};
+use outlast::recover::UnrecoveredPool;
+use outlast::{Pool, Scheme};
 use outlast_trace::{LaneId, Op, PoolOffset, Sink};
 use outlast_workloads::{Scale, Workload};
 

@@ -23,7 +23,8 @@ mod published;
 
 use std::fmt::Write as _;
 
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
+use outlast::lab::Plant;
 use outlast_crash::runtime::campaign::{
     Caches, Campaign, CampaignError, CampaignReport, Counts, Failure,
 };

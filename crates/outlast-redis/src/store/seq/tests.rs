@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, Runner, Scheme};
+use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::{Pool, Runner, Scheme};
 
 use super::*;
 use outlast_workloads::Random;
@@ -13,7 +14,7 @@ fn in_pool(is_sorted: bool, mut step: impl FnMut(&mut Mem<'_>, Seq, u64) -> Resu
     let open = OpenOptions::with_scheme(Scheme::Swift);
     let (create, map) = (CreateOptions::default(), MapOptions::default());
     let pool =
-        FilePool::create(folder.path().join("pool"), 32 << 20, &create, &open, &map).unwrap();
+        Pool::create_with(folder.path().join("pool"), 32 << 20, &create, &open, &map).unwrap();
     let mut lane = pool.lane().unwrap();
     let seq = lane.run(|tx| Seq::create(tx, is_sorted)).unwrap();
     for number in 0..400 {

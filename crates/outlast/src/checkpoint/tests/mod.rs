@@ -7,8 +7,9 @@ use outlast_pmem::Heap;
 use super::format::{SECTOR_BYTES, SegmentHeader};
 use super::restore::Reader;
 use super::*;
+use crate::medium::{CreateOptions, OpenOptions};
 use crate::pool::blank;
-use crate::{BlockKind, CreateOptions, OpenOptions, RootKind, Runner, Transact};
+use crate::{BlockKind, RootKind, Runner, Transact};
 use disk::{Content, Disk, Keep, Told, crashed};
 
 const PAGES: u64 = 12;
@@ -92,7 +93,7 @@ fn after_an_opening_pages_are_compared_and_only_different_ones_written() {
     let (pool, root, disk, _, _) = three();
     fill(&pool, root, 9..10, 4);
     let bytes = pool.into_medium().to_bytes();
-    let recovered = crate::UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
+    let recovered = crate::recover::UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
     let open = OpenOptions { lock_stripes: 64, ..OpenOptions::default() };
     let pool = recovered.recover().unwrap().start(&open).unwrap();
     let report = checkpoint(&pool, &disk);
@@ -110,7 +111,7 @@ fn after_an_opening_pages_are_compared_and_only_different_ones_written() {
 
 #[test]
 fn every_aborted_and_allocated_page_is_in_it_under_every_scheme() {
-    for row in crate::SCHEMES {
+    for row in crate::scheme::SCHEMES {
         // No log goes to free chunks, whose bytes no checkpoint needs.
         let create = CreateOptions { lanes: 2, lane_bytes: 256 << 10, ..CreateOptions::default() };
         let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(row.scheme) };
@@ -165,7 +166,8 @@ fn checksums_fit_what_nobody_stored() {
         pool.checkpoint_on(&disk).unwrap();
         let faults = || {
             let medium = Heap::from_bytes(&restored(&disk).unwrap());
-            let recovered = crate::UnrecoveredPool::open(medium).unwrap().recover().unwrap();
+            let recovered =
+                crate::recover::UnrecoveredPool::open(medium).unwrap().recover().unwrap();
             recovered.faults()
         };
         for bytes in [20_000, 100] {

@@ -27,7 +27,8 @@ mod walk;
 
 use super::layout::*;
 use super::{Chain, damaged, other_length};
-use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// The longest item of a queue, in bytes.
 pub const QUEUE_ITEM_BYTES_MAX: u64 = 1 << 16;

@@ -26,7 +26,8 @@ use std::cmp::Ordering;
 use self::edit::Side;
 use super::layout::*;
 use super::{damaged, load_value, other_length};
-use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// The longest value of a red-black tree, in bytes.
 pub const RB_VALUE_BYTES_MAX: u64 = 1 << 16;

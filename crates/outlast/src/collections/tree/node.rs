@@ -7,7 +7,8 @@ use super::super::hash::hash_key;
 use super::super::layout::*;
 use super::super::placement::{Kept, key_word};
 use super::damaged;
-use crate::{Abort, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// A key with what nodes keep of it.
 pub(super) struct SearchKey<'k> {

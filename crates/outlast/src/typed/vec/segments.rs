@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::super::layout::*;
 use crate::collections::{damaged, set_word, word};
-use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
+use crate::medium::LINE_BYTES;
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Items that a vector's segments hold: the place of an item follows from its index.
 #[derive(Clone, Copy)]

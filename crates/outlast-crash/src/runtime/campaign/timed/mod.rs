@@ -23,7 +23,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use outlast::{Plant, Pool, UnrecoveredPool};
+use outlast::Pool;
+use outlast::lab::Plant;
+use outlast::recover::UnrecoveredPool;
 use outlast_pmem::schedule;
 use outlast_pmem::{InstructionCosts, Mark, Medium, Recorder};
 use outlast_sim::Domain;

@@ -1,0 +1,18 @@
+//! A pool looked at from outside: its facts, its room, and the findings of a check.
+//!
+//! - [`PoolInfo`] has the facts of a pool's file, also of one that is in use. [`Header`] and [`Geometry`] are
+//!   those that its creation has fixed.
+//! - [`CheckReport`] has the findings of [`Pool::check`](crate::Pool::check) and of the checks of a pool that was
+//!   [recovered](crate::recover) and not started: damage, and blocks that nothing leads to.
+//! - [`RepairReport`] has those of a pool with checksums, and the repairs.
+//! - [`Space`] tells how much of a pool is used.
+
+pub use crate::checksums::{Fault, RepairReport};
+pub use crate::layout::{FORMAT_VERSION, Geometry, POOL_BYTES_MAX};
+#[doc(hidden)]
+pub use crate::log::record::forged_line;
+pub use crate::pool::{
+    CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findings, Header, PoolInfo, Space,
+};
+#[doc(hidden)]
+pub use crate::sealed::seal_at as sealed_word;
