@@ -125,3 +125,8 @@ pub use sealed::seal_at as sealed_word;
 pub use session::{Session, SessionError};
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
