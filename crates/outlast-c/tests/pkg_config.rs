@@ -40,7 +40,7 @@ fn the_examples_build_with_what_pkg_config_says() {
         command.arg(&program).arg(common::crate_file("examples").join(example)).args(&flags);
         command.arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()));
         common::run(&mut command);
-        let output = Command::new(&program).output().unwrap();
+        let output = common::program(&program).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{example} runs, and wants a pool");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.trim_end().ends_with(env!("CARGO_PKG_VERSION")), "{example}: {said}");
@@ -48,7 +48,7 @@ fn the_examples_build_with_what_pkg_config_says() {
         let pool = pool.to_str().unwrap();
         let reported = common::kill_one(&program, &[&[pool], work].concat(), 20);
         assert!(reported >= 20, "{example}: {reported}");
-        let shown = common::run(Command::new(&program).args([pool, "show"]));
+        let shown = common::run(common::program(&program).args([pool, "show"]));
         assert!(!shown.stdout.is_empty(), "{example}: the next process opens the pool");
     }
 }

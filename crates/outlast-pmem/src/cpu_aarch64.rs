@@ -59,7 +59,7 @@ pub fn cpu_features() -> CpuFeatures {
     CpuFeatures { flush, movdir64b: false }
 }
 
-/// The flush of a processor with these capabilities, and caches with lines of at least so many bytes.
+/// The flush of a processor with these capabilities and this smallest line of its caches.
 fn flush_of(capabilities: usize, line_bytes: u64) -> Option<FlushKind> {
     let has_clean = capabilities & HWCAP_DCPOP != 0;
     (has_clean && line_bytes >= LINE_BYTES).then_some(FlushKind::Clwb)

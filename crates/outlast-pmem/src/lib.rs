@@ -86,3 +86,8 @@ pub use overlay::Overlay;
 pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

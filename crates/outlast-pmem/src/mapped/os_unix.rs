@@ -207,7 +207,7 @@ fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// `len` bytes rounded up to whole pages, if so many can be counted.
+/// `len` rounded up to whole pages; `None` past the largest number.
 fn whole_pages(len: usize, page: usize) -> Option<usize> {
     len.checked_next_multiple_of(page)
 }
