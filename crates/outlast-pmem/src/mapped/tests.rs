@@ -252,7 +252,7 @@ fn another_process_is_refused_while_the_file_is_mapped() {
     let path = dir.path().join("pool");
     let child = || {
         let test = "mapped::tests::another_process_is_refused_while_the_file_is_mapped";
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
+        let output = crate::process::own_program()
             .args([test, "--exact", "--nocapture"])
             .env(PATH, &path)
             .output()
