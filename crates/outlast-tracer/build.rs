@@ -6,7 +6,6 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=plugin");
     println!("cargo:rerun-if-changed=src/words.rs");
-    println!("cargo:rerun-if-changed=../outlast-trace/src/program/slot.rs");
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let plugin = PathBuf::from(variable("OUT_DIR")).join("plugin.so");
     let is_here = variable("CARGO_CFG_TARGET_OS") == "linux"

@@ -33,7 +33,7 @@
 #![allow(non_snake_case, reason = "the functions have the names that the paper gives them")]
 
 pub mod code;
-mod guard;
+mod error;
 pub mod handles;
 pub mod memory;
 mod per_process;

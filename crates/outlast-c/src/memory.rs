@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Transact};
 
-use crate::code::ArchaptCode::*;
-use crate::code::{ArchaptCode, Failure, guarded};
+use crate::code::ArchaptCode;
+use crate::error::{Failure, Kind, guarded};
 use crate::session;
 
 /// The pools of Table II: blocks of one type lie together.
@@ -27,18 +27,18 @@ fn kind_of(number: c_int) -> Result<BlockKind, Failure> {
     let found = BlockKind::ALL.into_iter().find(|kind| *kind as c_int == number);
     found.ok_or_else(|| {
         let text = format!("there is no type {number}: general 0, key 1, value 2, log 3");
-        Failure::new(ARCHAPT_BAD_ARGUMENT, text)
+        Failure::bad(text)
     })
 }
 
 /// The length of what a pointer points to, if it can point to so much.
 pub(crate) fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Failure> {
     if pointer.is_null() && size > 0 {
-        return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "a null pointer"));
+        return Err(Failure::bad("a null pointer"));
     }
     if isize::try_from(size).is_err() {
         let text = format!("a size of {size} bytes: nothing is as large");
-        return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, text));
+        return Err(Failure::bad(text));
     }
     Ok(size)
 }
@@ -49,7 +49,7 @@ pub(crate) fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Fail
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Malloc(r#type: c_int, size: usize) -> u64 {
     let mut at = 0;
-    guarded(|| {
+    guarded::<ArchaptCode>(|| {
         let kind = kind_of(r#type)?;
         at = session::in_transaction(|tx| tx.alloc(size as u64, kind))?.0;
         Ok(())
@@ -74,14 +74,14 @@ pub extern "C" fn Archapt_Free(r#type: c_int, at: u64, size: usize) -> ArchaptCo
             };
             if found != kind {
                 let text = format!("the block at {block} is of type {}", found as c_int);
-                return Err(Failure::new(ARCHAPT_WRONG_TYPE, text));
+                return Err(Failure::new(Kind::WrongType, text));
             }
             let wanted = tx.block_bytes_for(size as u64);
             if wanted != bytes {
                 let text = format!(
                     "the block at {block} has {bytes} bytes, one taken with {size} has {wanted}"
                 );
-                return Err(Failure::new(ARCHAPT_WRONG_SIZE, text));
+                return Err(Failure::new(Kind::WrongSize, text));
             }
             Ok(tx.free(block)?)
         })
@@ -139,7 +139,7 @@ pub extern "C" fn Archapt_Will_Write(at: u64, size: usize) -> ArchaptCode {
     guarded(|| {
         if at.checked_add(size as u64).is_none() {
             let text = format!("announcing {size} bytes at {at}: no pool is as large");
-            return Err(Failure::new(ARCHAPT_BAD_ADDRESS, text));
+            return Err(Failure::new(Kind::BadAddress, text));
         }
         let range = ByteRange::new(PoolOffset(at), size as u64);
         session::in_transaction(|tx| tx.will_write(&[range]))
@@ -154,7 +154,7 @@ pub extern "C" fn Archapt_Will_Write(at: u64, size: usize) -> ArchaptCode {
 pub unsafe extern "C" fn Archapt_Root(at: *mut u64) -> ArchaptCode {
     guarded(|| {
         if at.is_null() {
-            return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "there is no place for the answer"));
+            return Err(Failure::bad("there is no place for the answer"));
         }
         let root = session::in_transaction(|tx| tx.root())?;
         // SAFETY: it is not null, so the caller says that an offset can be stored there.

@@ -9,8 +9,8 @@ use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::{Ack, Pool, PoolError, Scheme};
 use outlast_pmem::{Domain, MapError, MapOptions, Medium};
 
-use crate::code::ArchaptCode::*;
-use crate::code::{ArchaptCode, Failure, guarded};
+use crate::code::ArchaptCode;
+use crate::error::{Failure, Kind, guarded};
 use crate::session::{self, Shared};
 
 /// How to open or create a pool. Start from `ArchaptOptions options = {0};`: what is zero or null
@@ -53,10 +53,6 @@ struct Wanted {
     ack: Ack,
 }
 
-fn bad(text: impl Into<String>) -> Failure {
-    Failure::new(ARCHAPT_BAD_ARGUMENT, text)
-}
-
 /// The name that a field gives, read as what it is the name of.
 ///
 /// # Safety
@@ -69,7 +65,7 @@ pub(crate) unsafe fn named<T: FromStr<Err: ToString>>(
     }
     // SAFETY: it is not null, so the caller says that it is a text.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    name.parse().map(Some).map_err(|error: T::Err| bad(error.to_string()))
+    name.parse().map(Some).map_err(|error: T::Err| Failure::bad(error.to_string()))
 }
 
 #[cfg(unix)]
@@ -80,19 +76,20 @@ pub(crate) fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
 
 #[cfg(not(unix))]
 pub(crate) fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
-    path.to_str().map(PathBuf::from).map_err(|_| bad("the path is not UTF-8"))
+    path.to_str().map(PathBuf::from).map_err(|_| Failure::bad("the path is not UTF-8"))
 }
 
 /// # Safety
 /// - `options` is null or points to options whose texts are null or end with a zero.
 unsafe fn read(options: *const ArchaptOptions) -> Result<Wanted, Failure> {
     // SAFETY: null becomes `None`, else the caller says that they are options.
-    let options = unsafe { options.as_ref() }.ok_or_else(|| bad("the options are null"))?;
+    let options =
+        unsafe { options.as_ref() }.ok_or_else(|| Failure::bad("the options are null"))?;
     if options.path.is_null() {
-        return Err(bad("the options name no path"));
+        return Err(Failure::bad("the options name no path"));
     }
     if options.reserved != [0; 4] {
-        return Err(bad("the options' reserved words are not zero: start from `= {0}`"));
+        return Err(Failure::bad("the options' reserved words are not zero: start from `= {0}`"));
     }
     // SAFETY: it is not null, so the caller says that it is a text.
     let path = path_of(unsafe { CStr::from_ptr(options.path) })?;
@@ -151,7 +148,7 @@ unsafe fn begin(
         let wanted = unsafe { read(options) }?;
         let mut place = session::pool();
         if place.is_some() {
-            return Err(Failure::of(ARCHAPT_ALREADY_OPEN));
+            return Err(Failure::of(Kind::AlreadyOpen));
         }
         *place = Some(Shared { pool: Arc::new(how(&wanted)?), ack: wanted.ack });
         Ok(())
@@ -204,7 +201,7 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
                 let sessions = Arc::strong_count(&pool) - 1;
                 *place = Some(Shared { pool, ..shared });
                 let text = format!("{sessions} other threads have sessions with the pool");
-                return Err(Failure::new(ARCHAPT_BUSY, text));
+                return Err(Failure::new(Kind::Busy, text));
             }
         }
         Ok(())

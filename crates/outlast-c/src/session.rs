@@ -7,12 +7,10 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::error::SessionError;
 use outlast::medium::Mapped;
 use outlast::{Abort, Ack, Pool, Session, Ticket, Tx};
 
-use crate::code::ArchaptCode::*;
-use crate::code::Failure;
+use crate::error::{Failure, Kind};
 use crate::per_process::{PerProcess, Table};
 
 /// A pool, and when its clients are answered.
@@ -38,7 +36,7 @@ pub(crate) fn pool() -> MutexGuard<'static, Option<Shared>> {
 /// The process has no pool open.
 pub(crate) fn not_open() -> Failure {
     // FFI-4.
-    Failure::of(if table().is_forked { ARCHAPT_FORKED } else { ARCHAPT_NOT_OPEN })
+    Failure::of(if table().is_forked { Kind::Forked } else { Kind::NotOpen })
 }
 
 /// A thread's session.
@@ -69,7 +67,7 @@ fn take_session() -> Result<ThreadSession, Failure> {
 fn with<R>(
     work: impl FnOnce(&mut Option<ThreadSession>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let gone = |_| Failure::new(ARCHAPT_NO_LANE, "the thread is ending and has given up its lane");
+    let gone = |_| Failure::new(Kind::NoLane, "the thread is ending and has given up its lane");
     SESSION
         .try_with(|own| {
             let mut own = own.borrow_mut();
@@ -100,11 +98,11 @@ impl ThreadSession {
     fn check_runs(&self) -> Result<(), Failure> {
         match self.committed {
             Some(_) => Err(Failure::new(
-                ARCHAPT_NO_TRANSACTION,
+                Kind::NoTransaction,
                 "the transaction is committed already: call Archapt_Tx_End",
             )),
             None if self.session.is_in_transaction() => Ok(()),
-            None => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
+            None => Err(Failure::of(Kind::NoTransaction)),
         }
     }
 }
@@ -112,7 +110,7 @@ impl ThreadSession {
 /// Begins the thread's transaction.
 pub(crate) fn start() -> Result<(), Failure> {
     in_session(|own| match own.committed {
-        Some(_) => Err(Failure::of(ARCHAPT_IN_TRANSACTION)),
+        Some(_) => Err(Failure::of(Kind::InTransaction)),
         None => Ok(own.session.begin()?),
     })
 }
@@ -135,7 +133,7 @@ pub(crate) fn end() -> Result<(), Failure> {
         Some(_) => Ok(()),
         None => {
             own.session.abort()?;
-            Err(Failure::of(ARCHAPT_NOT_COMMITTED))
+            Err(Failure::of(Kind::NotCommitted))
         }
     })
 }
@@ -155,7 +153,7 @@ fn open_session<R>(
     with(|own| match own {
         Some(own) => work(own),
         None if pool().is_none() => Err(not_open()),
-        None => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
+        None => Err(Failure::of(Kind::NoTransaction)),
     })
 }
 
@@ -180,28 +178,17 @@ pub(crate) fn checked_in_transaction<R>(
 pub(crate) fn wait(ticket: Ticket) -> Result<(), Failure> {
     in_session(|own| {
         if !own.session.pool().has_issued(ticket) {
-            return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));
+            return Err(Failure::of(Kind::UnknownTicket));
         }
         Ok(own.session.await_physical(ticket)?)
     })
-}
-
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::InTransaction => Self::of(ARCHAPT_IN_TRANSACTION),
-            SessionError::NoTransaction => Self::of(ARCHAPT_NO_TRANSACTION),
-            SessionError::Abort(abort) => abort.into(),
-            _ => Self::new(ARCHAPT_INTERNAL, error.to_string()),
-        }
-    }
 }
 
 /// Gives the thread's session back; it has none afterwards.
 pub(crate) fn leave() -> Result<(), Failure> {
     with(|own| match own {
         Some(own) if own.committed.is_some() || own.session.is_in_transaction() => {
-            Err(Failure::of(ARCHAPT_IN_TRANSACTION))
+            Err(Failure::of(Kind::InTransaction))
         }
         _ => {
             *own = None;

@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use outlast::Ticket;
 
-use crate::code::ArchaptCode::*;
-use crate::code::{ArchaptCode, Failure, guarded};
+use crate::code::ArchaptCode;
+use crate::error::{Failure, Kind, guarded};
 use crate::session;
 
 /// Table II. Starts the calling thread's transaction. After a conflict a thread is given more and
@@ -61,13 +61,13 @@ pub extern "C" fn Archapt_Wait(ticket: u64) -> ArchaptCode {
 pub unsafe extern "C" fn Archapt_Is_Physical(ticket: u64, physical: *mut c_int) -> ArchaptCode {
     guarded(|| {
         if physical.is_null() {
-            return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "there is no place for the answer"));
+            return Err(Failure::bad("there is no place for the answer"));
         }
         let place = session::pool();
         let shared = place.as_ref().ok_or_else(session::not_open)?;
         let ticket = Ticket::from_bits(ticket);
         if !shared.pool.has_issued(ticket) {
-            return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));
+            return Err(Failure::of(Kind::UnknownTicket));
         }
         // SAFETY: it is not null, so the caller says that an int can be stored there.
         unsafe { physical.write(c_int::from(shared.pool.is_physical(ticket))) };

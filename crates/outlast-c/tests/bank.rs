@@ -6,7 +6,6 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 
 const ACCOUNTS: u64 = 16;
 const FIRST_BALANCE: i64 = 1000;
@@ -31,7 +30,7 @@ fn balances_after(transfers: u64) -> Vec<i64> {
 
 /// What the pool says: how many transfers, and the balances.
 fn shown(bank: &Path, pool: &Path) -> (u64, Vec<i64>) {
-    let output = common::run(Command::new(bank).arg(pool).arg("show"));
+    let output = common::run(common::program(bank).arg(pool).arg("show"));
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines = text.lines();
     let transfers = lines.next().and_then(|line| line.strip_prefix("transfers ")).unwrap();
@@ -79,7 +78,7 @@ fn the_bank_says_what_is_wrong() {
     let no_pool = dir.path().join("text");
     std::fs::write(&no_pool, [b'x'; 1 << 16]).unwrap();
     let says = |arguments: &[&str]| {
-        let output = Command::new(&bank).args(arguments).output().unwrap();
+        let output = common::program(&bank).args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     };

@@ -6,7 +6,6 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const KEPT: u64 = 16;
 
@@ -17,7 +16,7 @@ fn built(cc: &str, directory: &Path) -> PathBuf {
 }
 
 fn says(ledger: &Path, arguments: &[&str]) -> String {
-    let output = common::run(Command::new(ledger).args(arguments));
+    let output = common::run(common::program(ledger).args(arguments));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -68,7 +67,7 @@ fn the_ledger_says_what_is_wrong_and_what_there_is() {
     let no_pool = dir.path().join("text");
     std::fs::write(&no_pool, [b'x'; 1 << 16]).unwrap();
     let refuses = |arguments: &[&str]| {
-        let output = Command::new(&ledger).args(arguments).output().unwrap();
+        let output = common::program(&ledger).args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     };

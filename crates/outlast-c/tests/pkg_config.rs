@@ -26,20 +26,30 @@ fn the_examples_build_with_what_pkg_config_says() {
             .unwrap();
     }
     common::run(Command::new(common::crate_file("install")).args([&prefix, &built]));
-    for [name, variable, usual, standard, example] in [
-        ["outlast-archapt", "CC", "cc", "c11", "bank.c"],
-        ["outlast", "CC", "cc", "c11", "ledger.c"],
-        ["outlast", "CXX", "c++", "c++17", "queue.cpp"],
-    ] {
+    let works: [(&[&str], _); 3] = [
+        (&["redo"], ["outlast-archapt", "CC", "cc", "c11", "bank.c"]),
+        (&["redo"], ["outlast", "CC", "cc", "c11", "ledger.c"]),
+        (&["work"], ["outlast", "CXX", "c++", "c++17", "queue.cpp"]),
+    ];
+    for (work, [name, variable, usual, standard, example]) in works {
         let Some(compiler) = common::compiler_of(variable, usual) else { continue };
         let flags = flags_of(name, &prefix.join("lib"));
         let program = dir.path().join(example).with_extension("");
         let mut command = Command::new(compiler);
         command.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-o"]);
         command.arg(&program).arg(common::crate_file("examples").join(example)).args(&flags);
+        command.arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()));
         common::run(&mut command);
-        let output = Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")).output();
-        assert_eq!(output.unwrap().status.code(), Some(2), "{example} runs, and wants a pool");
+        let output = common::program(&program).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{example} runs, and wants a pool");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.trim_end().ends_with(env!("CARGO_PKG_VERSION")), "{example}: {said}");
+        let pool = dir.path().join(example).with_extension("pool");
+        let pool = pool.to_str().unwrap();
+        let reported = common::kill_one(&program, &[&[pool], work].concat(), 20);
+        assert!(reported >= 20, "{example}: {reported}");
+        let shown = common::run(common::program(&program).args([pool, "show"]));
+        assert!(!shown.stdout.is_empty(), "{example}: the next process opens the pool");
     }
 }
 

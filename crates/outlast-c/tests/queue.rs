@@ -5,7 +5,6 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn built(directory: &Path) -> Option<PathBuf> {
     let cxx = common::compiler_of("CXX", "c++")?;
@@ -15,7 +14,7 @@ fn built(directory: &Path) -> Option<PathBuf> {
 }
 
 fn says(queue: &Path, arguments: [&str; 2]) -> String {
-    String::from_utf8(common::run(Command::new(queue).args(arguments)).stdout).unwrap()
+    String::from_utf8(common::run(common::program(queue).args(arguments)).stdout).unwrap()
 }
 
 /// Jobs put in, waiting and done.
@@ -60,6 +59,6 @@ fn exceptions_undo_their_transactions() {
     assert_eq!(lines[2], "async: 1, durable 1");
     assert!(lines[3].starts_with("15: ") && lines[3].contains("no/such.pool"), "{text}");
     assert_eq!(shown(&queue, pool.to_str().unwrap()), [1, 1, 0], "and the pool was closed");
-    let output = Command::new(&queue).output().unwrap();
+    let output = common::program(&queue).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

@@ -12,7 +12,7 @@
 //! ```
 //! use outlast_lab::record::{Document, Kind, Metric, Record};
 //!
-//! let mut document = Document::new("0.1.0", "outlast bench sps1", 7, None);
+//! let mut document = Document::new("0.2.0", "outlast bench sps1", 7, None);
 //! document.records.push(
 //!     Record::new(Kind::Native, "sps1", "undo", Metric::THROUGHPUT, 2.5e6).threads(1),
 //! );

@@ -1,6 +1,9 @@
-//! The house rules of the workspace: dependencies point down, unsafe code has its rooms, prose is plain.
+//! The house rules of the workspace: dependencies point down, unsafe code has its rooms, prose is plain,
+//! packages are whole.
 #![cfg(not(miri))]
 
+#[path = "house/packages.rs"]
+mod packages;
 #[path = "house/prose.rs"]
 mod prose;
 

@@ -1,4 +1,4 @@
-//! The instructions that persistence is made of, on x86-64. The only file with assembly.
+//! The instructions that persistence is made of, on x86-64. One of the two files with assembly.
 //!
 //! Stable Rust has no intrinsics for `clwb`, `clflushopt` and `movdir64b`. No block here but that of
 //! `crc32` is `nomem`: each counts as reading and writing all memory, so that the compiler moves no
@@ -9,17 +9,13 @@ use std::arch::x86_64::__cpuid_count;
 
 use outlast_trace::FlushKind;
 
-/// Whether the instructions that make single lines durable are known for this processor.
-pub(crate) const HAS_LINE_FLUSH: bool = true;
+use crate::features::CpuFeatures;
 
-/// What this processor has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CpuFeatures {
-    /// The best instruction that writes a line back, if there is one.
-    pub flush: Option<FlushKind>,
-    /// Whether a line can be stored atomically (`movdir64b`).
-    pub movdir64b: bool,
-}
+/// Whether what is streamed stays in the caches until it is flushed.
+pub(crate) const STREAMS_ARE_STORES: bool = false;
+
+/// Whether a locked instruction makes the thread's flushes durable (rule 7).
+pub(crate) const RMW_FENCES: bool = true;
 
 /// Asks CPUID what this processor has.
 pub fn cpu_features() -> CpuFeatures {

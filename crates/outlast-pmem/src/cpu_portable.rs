@@ -5,17 +5,13 @@ use std::sync::atomic::{Ordering, fence};
 
 use outlast_trace::FlushKind;
 
-/// Whether the instructions that make single lines durable are known for this processor.
-pub(crate) const HAS_LINE_FLUSH: bool = false;
+pub(crate) use crate::cpu_stored::{
+    STREAMS_ARE_STORES, store_line_atomic, stream, stream_line_words,
+};
+use crate::features::CpuFeatures;
 
-/// What this processor has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CpuFeatures {
-    /// The best instruction that writes a line back, if there is one.
-    pub flush: Option<FlushKind>,
-    /// Whether a line can be stored atomically (`movdir64b`).
-    pub movdir64b: bool,
-}
+/// Whether a locked instruction makes the thread's flushes durable: there are none.
+pub(crate) const RMW_FENCES: bool = true;
 
 /// What is known of this processor: nothing.
 pub fn cpu_features() -> CpuFeatures {
@@ -67,35 +63,3 @@ pub(crate) fn prefetch_write(_line: *const u8) {}
 /// As [`prefetch_write`].
 #[inline(always)]
 pub(crate) fn prefetch_read(_line: *const u8) {}
-
-/// Stores `src` at `dst` with ordinary stores, word by word in ascending order.
-///
-/// # Safety
-/// - `dst` is valid for writes of `src.len()` bytes and a multiple of 8.
-/// - `src.len()` is a multiple of 8.
-#[inline]
-pub(crate) unsafe fn stream(dst: *mut u8, src: &[u8]) {
-    // SAFETY: the caller vouches for the destination.
-    unsafe { crate::mapped::words::copy_in(dst, src) }
-}
-
-/// As [`stream`], of the eight words of a line.
-///
-/// # Safety
-/// - `dst` is valid for writes of 64 bytes and a multiple of 16.
-#[inline(always)]
-pub(crate) unsafe fn stream_line_words(dst: *mut u8, words: &[u64; 8]) {
-    let bytes = words.map(u64::to_ne_bytes);
-    // SAFETY: the caller vouches for the destination.
-    unsafe { crate::mapped::words::copy_in(dst, bytes.as_flattened()) }
-}
-
-/// Stores 64 bytes with ordinary stores.
-///
-/// # Safety
-/// - `dst` is valid for writes of 64 bytes and a multiple of 64.
-#[inline]
-pub(crate) unsafe fn store_line_atomic(dst: *mut u8, src: &[u8; 64]) {
-    // SAFETY: the caller vouches for the destination.
-    unsafe { crate::mapped::words::copy_in(dst, src) }
-}

@@ -145,8 +145,11 @@ pub enum MapError {
         /// The file.
         path: PathBuf,
     },
-    /// The domain needs instructions that are not known for this processor.
-    #[error("{}: the domain {domain} needs an x86-64 processor; use page or process here", path.display())]
+    /// The domain needs an instruction that makes single lines durable, and none is known for this processor.
+    #[error(
+        "{}: the domain {domain} needs an x86-64 processor, or one of AArch64 with dc cvap; use page or process here",
+        path.display()
+    )]
     NoSuchDomain {
         /// The file.
         path: PathBuf,

@@ -23,11 +23,22 @@
 
 #[cfg_attr(all(target_arch = "x86_64", not(outlast_portable), not(miri)), path = "cpu.rs")]
 #[cfg_attr(
-    not(all(target_arch = "x86_64", not(outlast_portable), not(miri))),
+    all(target_arch = "aarch64", target_os = "linux", not(outlast_portable), not(miri)),
+    path = "cpu_aarch64.rs"
+)]
+#[cfg_attr(
+    any(
+        outlast_portable,
+        miri,
+        not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))
+    ),
     path = "cpu_portable.rs"
 )]
 #[allow(unsafe_code)]
 mod cpu;
+#[cfg(any(not(target_arch = "x86_64"), outlast_portable, miri))]
+#[allow(unsafe_code)]
+mod cpu_stored;
 
 mod beside;
 mod cache;
@@ -38,6 +49,7 @@ mod delayed;
 mod detect;
 mod either;
 mod error;
+mod features;
 mod fence_log;
 mod file;
 mod floor;
@@ -56,12 +68,13 @@ mod side;
 pub use beside::read_beside;
 pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
 pub use counted::{Counted, Counters};
-pub use cpu::{CpuFeatures, cpu_features, has_flush};
+pub use cpu::{cpu_features, has_flush};
 pub use crc::crc32c_in_stripes;
 pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use either::Either;
 pub use error::{MapError, MediumFailure, PAGE_BYTES};
+pub use features::CpuFeatures;
 pub use fence_log::{FENCE_LOG_BYTES_MIN, FenceLogBug, FenceRegion, FoundFences, read_fences};
 pub use file::{file_len_limit, is_named, remove_if_free};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
@@ -75,3 +88,8 @@ pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};
 pub use side::{Place, Side};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

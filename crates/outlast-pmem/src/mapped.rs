@@ -9,6 +9,8 @@
 //! | `adr` | `clwb`, else `clflushopt`, else `clflush` | `sfence` (`mfence` after `clflush`) |
 //! | `eadr` | nothing | `sfence` |
 //!
+//! On AArch64 a flush is `dc cvadp` or `dc cvap`, and every fence `dsb sy`.
+//!
 //! A file is really allocated, so that a full disk is an error at creation, opening or growth and
 //! not a signal at a store; it is locked while it is mapped; and it never moves in memory. A
 //! program that truncates the file in spite of the lock ends this process with a bus error at the
@@ -39,10 +41,11 @@ use std::thread;
 
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
-use crate::cpu::{self, CpuFeatures, cpu_features};
+use crate::cpu::{self, cpu_features};
 use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::error::{MapError, MediumFailure, PAGE_BYTES, same_error};
+use crate::features::CpuFeatures;
 use crate::fence_log::{FenceLog, FenceRegion, Pages};
 use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
@@ -350,6 +353,16 @@ impl Mapped {
         }
     }
 
+    /// Behind a stream: its pages are noted; or its lines are flushed, where the processor has but stores.
+    #[inline(always)]
+    fn end_stream(&self, at: PoolOffset, len: u64) {
+        if self.write_back == WriteBack::Pages {
+            self.pages.note(at.0, len);
+        } else if cpu::STREAMS_ARE_STORES {
+            self.flush_range(at, len);
+        }
+    }
+
     /// A fence that does more than the store fence: behind that, streams are in the page cache.
     #[inline(never)]
     fn fence_otherwise(&self) -> bool {
@@ -510,9 +523,7 @@ impl Medium for Mapped {
             return self.window.store(at, bytes);
         }
         self.window.stream(at, bytes);
-        if self.write_back == WriteBack::Pages {
-            self.pages.note(at.0, bytes.len() as u64);
-        }
+        self.end_stream(at, bytes.len() as u64);
     }
 
     #[inline]
@@ -521,9 +532,7 @@ impl Medium for Mapped {
             return self.window.store_words(line, !0, words);
         }
         self.window.stream_line(line, words);
-        if self.write_back == WriteBack::Pages {
-            self.pages.note(line.start().0, LINE_BYTES);
-        }
+        self.end_stream(line.start(), LINE_BYTES);
     }
 
     #[inline]
@@ -533,9 +542,7 @@ impl Medium for Mapped {
         } else {
             self.window.stream(line_start(line), bytes);
         }
-        if self.write_back == WriteBack::Pages {
-            self.pages.note(line.start().0, LINE_BYTES);
-        }
+        self.end_stream(line.start(), LINE_BYTES);
     }
 
     // The usual instruction and the absence of one are inlined; the rest is a call away.
@@ -577,8 +584,13 @@ impl Medium for Mapped {
 
     #[inline]
     fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        if self.write_back == WriteBack::Pages && !self.pages.is_empty() {
-            // On real memory the instruction orders flushes (rule 7); here it needs help.
+        // On memory of x86-64 the instruction orders flushes (rule 7); else it needs help.
+        let needs_fence = match self.write_back {
+            WriteBack::Pages => !self.pages.is_empty(),
+            WriteBack::Nothing => false,
+            _ => !cpu::RMW_FENCES,
+        };
+        if needs_fence {
             self.fence();
         }
         self.window.compare_exchange_u64(at, current, new)
@@ -716,9 +728,8 @@ fn map_as_it_is(
     // What is only read does not grow, and reserved addresses count where these are limited.
     let max_len = if options.read_only { len } else { options.max_len.max(len) };
     let volatile_fs = os::volatile_fs(file);
-    let sync = volatile_fs.is_none()
-        && cpu::HAS_LINE_FLUSH
-        && options.domain.is_none_or(Domain::is_memory);
+    let sync =
+        volatile_fs.is_none() && has_line_flush() && options.domain.is_none_or(Domain::is_memory);
     let access = Access { writable: !options.read_only, sync, prefault: options.prefault };
     let mapping = Mapping::reserve(max_len, access).map_err(|source| MapError::NoAddresses {
         path: path.to_owned(),
@@ -748,9 +759,14 @@ fn check_len(path: &Path, len: u64) -> Result<(), MapError> {
     if good { Ok(()) } else { Err(MapError::BadLength { path: path.to_owned(), len }) }
 }
 
+/// Whether this processor makes single lines durable, in a way that is known.
+fn has_line_flush() -> bool {
+    cpu_features().flush.is_some()
+}
+
 fn check_domain(path: &Path, domain: Option<Domain>) -> Result<(), MapError> {
     match domain {
-        Some(domain) if domain.is_memory() && !cpu::HAS_LINE_FLUSH => {
+        Some(domain) if domain.is_memory() && !has_line_flush() => {
             Err(MapError::NoSuchDomain { path: path.to_owned(), domain })
         }
         _ => Ok(()),

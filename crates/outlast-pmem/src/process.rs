@@ -168,3 +168,16 @@ mod os {
         }
     }
 }
+
+/// The program that runs this test, to be started again: behind `OUTLAST_RUNNER`, an emulator with its arguments,
+/// where it is for another processor than this one.
+#[cfg(test)]
+pub(crate) fn own_program() -> std::process::Command {
+    let own = std::env::current_exe().unwrap();
+    let runner = std::env::var("OUTLAST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return std::process::Command::new(own) };
+    let mut command = std::process::Command::new(emulator);
+    command.args(words).arg(own);
+    command
+}

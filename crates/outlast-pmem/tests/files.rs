@@ -235,7 +235,7 @@ fn a_limit_for_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let test = "a_limit_for_files_is_an_error_and_no_signal";
     let again = Command::new("sh")
-        .args(["-c", "ulimit -f 64 && exec \"$0\" --exact \"$1\""])
+        .args(["-c", "ulimit -f 64 && exec $OUTLAST_RUNNER \"$0\" --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())
         .arg(test)
         .env(PATH, dir.path().join("pool"))

@@ -56,16 +56,16 @@ pub use verilate::{BuildError, Hardware};
 
 /// The RTL, file by file, the top module first.
 const SOURCES: [(&str, &str); 12] = [
-    ("top.sv", include_str!("../../../rtl/top.sv")),
-    ("l2.sv", include_str!("../../../rtl/l2.sv")),
-    ("llc.sv", include_str!("../../../rtl/llc.sv")),
-    ("undo_log.sv", include_str!("../../../rtl/undo_log.sv")),
-    ("bloom.sv", include_str!("../../../rtl/bloom.sv")),
-    ("checksum.sv", include_str!("../../../rtl/checksum.sv")),
-    ("log_space.sv", include_str!("../../../rtl/log_space.sv")),
-    ("epochs.sv", include_str!("../../../rtl/epochs.sv")),
-    ("mem_port.sv", include_str!("../../../rtl/mem_port.sv")),
-    ("ram.sv", include_str!("../../../rtl/ram.sv")),
-    ("checks.sv", include_str!("../../../rtl/checks.sv")),
-    ("formal.sv", include_str!("../../../rtl/formal.sv")),
+    ("top.sv", include_str!("../rtl/top.sv")),
+    ("l2.sv", include_str!("../rtl/l2.sv")),
+    ("llc.sv", include_str!("../rtl/llc.sv")),
+    ("undo_log.sv", include_str!("../rtl/undo_log.sv")),
+    ("bloom.sv", include_str!("../rtl/bloom.sv")),
+    ("checksum.sv", include_str!("../rtl/checksum.sv")),
+    ("log_space.sv", include_str!("../rtl/log_space.sv")),
+    ("epochs.sv", include_str!("../rtl/epochs.sv")),
+    ("mem_port.sv", include_str!("../rtl/mem_port.sv")),
+    ("ram.sv", include_str!("../rtl/ram.sv")),
+    ("checks.sv", include_str!("../rtl/checks.sv")),
+    ("formal.sv", include_str!("../rtl/formal.sv")),
 ];

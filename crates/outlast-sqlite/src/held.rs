@@ -4,7 +4,7 @@
 //! lane for every commit and give it back costs a fence; so the database keeps one.
 
 use outlast::error::SessionError;
-use outlast::medium::Mapped;
+use outlast::medium::{Mapped, Medium};
 use outlast::{Abort, Session, Tx};
 
 /// A session behind its database's mutex, without a transaction whenever the mutex is free.
@@ -12,9 +12,9 @@ pub(crate) struct HeldSession(Session);
 
 // SAFETY: a session stays with its thread for two reasons. Its transaction does: none is open while
 // the mutex is free, since `run` ends what it begins. And only the thread that has flushed lines can
-// fence them: unlocking the mutex is a locked instruction on x86-64, the one architecture where a flush
-// is an instruction, and orders the flushes before it (rule 7 of `docs/fault-model.md`); in the domain
-// `page` all threads share the notes of what was flushed; in the others a flush does nothing.
+// fence them: unlocking the mutex is a locked instruction on x86-64 and orders the flushes before it (rule 7
+// of `docs/fault-model.md`), and elsewhere `run` fences; in the domain `page` all threads share the notes of
+// what was flushed.
 unsafe impl Send for HeldSession {}
 
 impl HeldSession {
@@ -35,8 +35,19 @@ impl HeldSession {
             };
             match outcome.map_err(abort_of) {
                 Err(Abort::Conflict) => {}
-                done => return done,
+                done => {
+                    self.fence_for_others();
+                    return done;
+                }
             }
+        }
+    }
+
+    /// Where the unlocking of a mutex completes no flush: the next thread cannot fence what this one has flushed.
+    fn fence_for_others(&self) {
+        let medium = self.0.pool().medium();
+        if cfg!(not(target_arch = "x86_64")) && !medium.is_paged() {
+            medium.fence();
         }
     }
 }

@@ -13,7 +13,7 @@ pub struct TxId(pub u64);
 /// Which instruction starts a line's write-back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum FlushKind {
-    /// Writes back, may keep the line. Weakly ordered.
+    /// Writes back, may keep the line. Weakly ordered. So do `dc cvap` and `dc cvadp` of AArch64, and count as one.
     Clwb,
     /// Writes back and evicts. Weakly ordered.
     ClflushOpt,

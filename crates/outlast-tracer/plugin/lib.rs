@@ -14,7 +14,6 @@ mod exec;
 mod link;
 mod pages;
 mod qemu;
-#[path = "../../outlast-trace/src/program/slot.rs"]
 #[allow(dead_code)]
 mod slot;
 mod vcpu;

@@ -58,6 +58,16 @@ impl Barrier {
     }
 }
 
+/// Stands between the loads that tell a lane what others have stored and the flushes of those lines. On AArch64 a load
+/// that acquires orders later accesses, but not the clean of another line, so a full fence does; on x86-64 every load
+/// orders what follows it.
+#[inline(always)]
+pub(crate) fn before_flushes_of_others() {
+    if cfg!(not(target_arch = "x86_64")) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 #[cfg(all(target_os = "linux", not(miri), not(outlast_loom)))]
 mod all_threads {
     use rustix::thread::{MembarrierCommand, membarrier};

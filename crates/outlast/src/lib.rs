@@ -138,3 +138,8 @@ pub use session::Session;
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
 pub use versions::{PoolReader, Turns};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,10 +4,10 @@ use std::ffi::{c_int, c_void};
 
 use outlast::{AsyncTicket, Pool};
 
-use super::code::outlast_code::*;
-use super::code::{Failure, guarded, outlast_code};
+use super::code::outlast_code;
 use super::pool::{check_place, outlast_pool};
 use super::sessions;
+use crate::error::{Failure, Kind, guarded, row_of_number};
 
 /// A lane of a pool, which belongs to the thread that took it: it has one transaction at a time.
 /// `{0}` is none.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn outlast_run(
                 _ => sessions::abort(lane.id).and(Err(of_body(said))),
             };
             match ended {
-                Err(Failure { code: OUTLAST_CONFLICT, .. }) => {}
+                Err(Failure { kind: Kind::Conflict, .. }) => {}
                 ended => return ended,
             }
         }
@@ -182,8 +182,8 @@ pub unsafe extern "C" fn outlast_run(
 
 /// The failure that a body returned.
 fn of_body(said: c_int) -> Failure {
-    match outlast_code::from_number(said) {
-        Some(code) => Failure::new(code, format!("the body ended the transaction with {said}")),
+    match row_of_number::<outlast_code>(said) {
+        Some(row) => Failure::new(row.0, format!("the body ended the transaction with {said}")),
         None => Failure::bad(format!("the body returned {said}, which is no code")),
     }
 }

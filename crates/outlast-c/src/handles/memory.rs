@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use outlast::{BlockKind, ByteRange, PoolOffset, RootKind, Transact};
 
-use super::code::outlast_code::*;
-use super::code::{Failure, guarded, outlast_code};
+use super::code::outlast_code;
 use super::lane::outlast_lane;
 use super::pool::check_place;
 use super::sessions::in_transaction;
+use crate::error::{Failure, Kind, guarded};
 use crate::memory::length_of;
 
 /// Bytes of a pool.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn outlast_announce(
         if let Some(range) = over {
             let text =
                 format!("announcing {} bytes at {}: no pool is as large", range.size, range.at);
-            return Err(Failure::new(OUTLAST_BAD_ADDRESS, text));
+            return Err(Failure::new(Kind::BadAddress, text));
         }
         let read = |range: &outlast_range| ByteRange::new(PoolOffset(range.at), range.size);
         let mut few = [ByteRange::default(); FEW];

@@ -8,9 +8,9 @@ use outlast::recover::UnrecoveredPool;
 use outlast::{Ack, Pool, Scheme};
 use outlast_pmem::{Domain, MapOptions, Medium};
 
-use super::code::outlast_code::*;
-use super::code::{Failure, guarded, outlast_code};
+use super::code::outlast_code;
 use super::{scheme, sessions};
+use crate::error::{Failure, Kind, guarded};
 use crate::pool::{close, named, path_of};
 
 /// An open pool. `{0}` is none.
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn outlast_check(
         unsafe { findings.write(report.findings.count()) };
         match report.findings.first() {
             None => Ok(()),
-            Some(first) => Err(Failure::new(OUTLAST_DAMAGED, first.to_string())),
+            Some(first) => Err(Failure::new(Kind::Damaged, first.to_string())),
         }
     })
 }

@@ -10,7 +10,8 @@ use outlast::recover::Reader;
 use outlast::{Abort, PoolOffset, PoolReader, Transact};
 
 use super::code::outlast_code::*;
-use super::code::{Failure, guarded, outlast_code};
+use super::code::outlast_code;
+use crate::error::{Failure, Kind, guarded, row_of_number};
 use super::pool::{check_place, outlast_options, read, read_path};
 use super::sessions::{next_number, no_handle};
 use crate::memory::length_of;
@@ -45,16 +46,6 @@ static READERS: PerProcess<Mutex<BTreeMap<u64, Arc<Mutex<PoolReader>>>>> = PerPr
 
 fn readers() -> MutexGuard<'static, BTreeMap<u64, Arc<Mutex<PoolReader>>>> {
     READERS.get(|_| Mutex::default()).content.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl From<ReadError> for Failure {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Pool(error) => error.into(),
-            ReadError::Abort(abort) => abort.into(),
-            other => Self::new(OUTLAST_INTERNAL, other.to_string()),
-        }
-    }
 }
 
 /// Opens a pool for reading, also beside a process that has it open for writing, and stores the reader's handle. Of the
@@ -99,14 +90,14 @@ pub unsafe extern "C" fn outlast_read(
         let found = readers().get(&reader.id).cloned();
         let found = found.ok_or_else(|| no_handle("reader", reader.id))?;
         let mut opened = found.try_lock().map_err(|_| {
-            Failure::new(OUTLAST_BUSY, "the reader is in use: each thread takes one of its own")
+            Failure::new(Kind::Busy, "the reader is in use: each thread takes one of its own")
         })?;
         opened
             .run(|tx| {
                 let snapshot = std::ptr::from_mut(tx).cast::<outlast_snapshot>();
                 // SAFETY: the caller says that it can be called so; the snapshot outlives the call.
                 let number = unsafe { body(snapshot, context) };
-                code = outlast_code::from_number(number).unwrap_or(OUTLAST_BAD_ARGUMENT);
+                code = row_of_number::<outlast_code>(number).map_or(OUTLAST_BAD_ARGUMENT, |row| row.1);
                 match code {
                     OUTLAST_OK => Ok(()),
                     _ => Err(Abort::cancelled("the body says so")),

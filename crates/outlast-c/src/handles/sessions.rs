@@ -10,12 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::error::SessionError;
 use outlast::medium::Mapped;
 use outlast::{Abort, AsyncTicket, Pool, Session, Tx};
 
-use super::code::Failure;
-use super::code::outlast_code::*;
+use crate::error::{Failure, Kind};
 use crate::per_process::PerProcess;
 
 /// The last number given to a handle (FFI-3).
@@ -62,9 +60,9 @@ fn no_pool(handle: u64) -> Failure {
 pub(super) fn no_handle(kind: &str, handle: u64) -> Failure {
     // FFI-4.
     if (1..=table().number_of_parent).contains(&handle) {
-        return Failure::of(OUTLAST_FORKED);
+        return Failure::of(Kind::Forked);
     }
-    Failure::new(OUTLAST_BAD_HANDLE, format!("no open {kind} has the handle {handle}"))
+    Failure::new(Kind::NotOpen, format!("no open {kind} has the handle {handle}"))
 }
 
 /// Keeps a pool and gives it a handle.
@@ -81,7 +79,7 @@ pub(super) fn take_pool(handle: u64) -> Result<Pool, Failure> {
     Arc::try_unwrap(shared).map_err(|shared| {
         let lanes = Arc::strong_count(&shared) - 1;
         pools.insert(handle, shared);
-        Failure::new(OUTLAST_BUSY, format!("{lanes} lanes of the pool are not given back"))
+        Failure::new(Kind::Busy, format!("{lanes} lanes of the pool are not given back"))
     })
 }
 
@@ -99,8 +97,7 @@ thread_local! {
 fn with<R>(
     work: impl FnOnce(&mut Vec<Option<ThreadSession>>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let gone =
-        |_| Failure::new(OUTLAST_BAD_HANDLE, "the thread is ending and has given up its lanes");
+    let gone = |_| Failure::new(Kind::NotOpen, "the thread is ending and has given up its lanes");
     SESSIONS.try_with(|sessions| work(&mut sessions.borrow_mut())).map_err(gone)?
 }
 
@@ -123,10 +120,10 @@ fn in_session<R>(
 fn no_lane(lane: u64) -> Failure {
     // FFI-4.
     if (1..=table().number_of_parent).contains(&(lane >> SESSION_BITS)) {
-        return Failure::of(OUTLAST_FORKED);
+        return Failure::of(Kind::Forked);
     }
     let text = format!("the thread has no lane with the handle {lane}");
-    Failure::new(OUTLAST_BAD_HANDLE, text)
+    Failure::new(Kind::NotOpen, text)
 }
 
 /// Takes a lane of a pool for the calling thread. Returns its handle.
@@ -135,7 +132,7 @@ pub(super) fn take_lane(handle: u64) -> Result<u64, Failure> {
     with(|sessions| {
         let index = sessions.iter().position(Option::is_none).unwrap_or(sessions.len());
         if index >> SESSION_BITS != 0 {
-            return Err(Failure::new(OUTLAST_NO_LANE, "a thread has 65,536 lanes at most"));
+            return Err(Failure::new(Kind::NoLane, "a thread has 65,536 lanes at most"));
         }
         let session = Session::new(shared)?;
         let handle = next_number() << SESSION_BITS | index as u64;
@@ -157,7 +154,7 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
             None => Err(no_lane(lane)),
             Some(Some(own)) if own.session.is_forked() => Err(no_lane(lane)),
             Some(Some(own)) if own.session.is_in_transaction() => {
-                Err(Failure::of(OUTLAST_IN_TRANSACTION))
+                Err(Failure::of(Kind::InTransaction))
             }
             Some(place) => {
                 *place = None;
@@ -182,22 +179,11 @@ pub(super) fn commit_async(lane: u64) -> Result<AsyncTicket, Failure> {
     in_session(lane, |own| Ok(own.session.commit_async()?))
 }
 
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::InTransaction => Self::of(OUTLAST_IN_TRANSACTION),
-            SessionError::NoTransaction => Self::of(OUTLAST_NO_TRANSACTION),
-            SessionError::Abort(abort) => abort.into(),
-            _ => Self::new(OUTLAST_INTERNAL, error.to_string()),
-        }
-    }
-}
-
 /// A pool, where this thread waits for no transaction of its own.
 pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<Pool>, Failure> {
     let pool = pool(handle)?;
     if pool.is_this_thread_inside() {
-        return Err(Failure::of(OUTLAST_IN_TRANSACTION));
+        return Err(Failure::of(Kind::InTransaction));
     }
     Ok(pool)
 }

@@ -78,10 +78,21 @@ pub fn compile_as(compiler: &str, standard: &str, source: &Path, program: &Path)
     run(&mut command);
 }
 
+/// A compiled program to start: behind `OUTLAST_RUNNER`, an emulator with its arguments, where it is for another
+/// processor than this one.
+pub fn program(path: &Path) -> Command {
+    let runner = std::env::var("OUTLAST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(path) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(path);
+    command
+}
+
 /// Runs a program that reports `done NUMBER` line by line, and kills it after `patience` reports.
 /// Returns the last number reported.
-pub fn kill_one(program: &Path, arguments: &[&str], patience: u64) -> u64 {
-    let mut child = Command::new(program)
+pub fn kill_one(path: &Path, arguments: &[&str], patience: u64) -> u64 {
+    let mut child = program(path)
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -101,7 +112,7 @@ pub fn kill_one(program: &Path, arguments: &[&str], patience: u64) -> u64 {
     }
     let ended = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&ended.stderr);
-    assert!(seen >= patience, "{program:?} ended by itself after {seen} reports: {errors}");
+    assert!(seen >= patience, "{path:?} ended by itself after {seen} reports: {errors}");
     last
 }
 

@@ -235,10 +235,8 @@ impl Stacks {
             });
             let Some(number) = code else { continue };
             let code = &self.codes[number as usize];
-            let segment = code.segments.iter().find(|(bytes, _)| {
-                // Segments begin within the page that is mapped.
-                bytes.start & !(STACK_PAGE - 1) <= offset && offset < bytes.end
-            });
+            let page = sys::page_bytes();
+            let segment = code.segments.iter().find(|(bytes, _)| is_mapped(bytes, offset, page));
             let Some((bytes, address)) = segment else { continue };
             let own = address.wrapping_add(offset).wrapping_sub(bytes.start);
             let bias = range.start.wrapping_sub(own);
@@ -361,6 +359,11 @@ fn without_hash(name: &str) -> &str {
     }
 }
 
+/// Whether a mapping from this offset of the file on is one of a segment with these bytes, which begins within a page.
+fn is_mapped(segment: &Range<u64>, offset: u64, page: u64) -> bool {
+    segment.start & !(page - 1) <= offset && offset < segment.end
+}
+
 /// Beginnings of functions around a program's own, with which calls and threads begin.
 const AROUND: &[&str] = &[
     "__libc_",
@@ -406,6 +409,15 @@ mod tests {
         assert_eq!(found, Some((0x7f00..0x7fff, 0x1000, Path::new("/usr/lib/with space.so"))));
         assert_eq!(code_of("7f00-7fff rw-p 00001000 08:01 12    /usr/lib/a.so"), None);
         assert_eq!(code_of("7f00-7fff r-xp 00000000 00:00 0     [vdso]"), None);
+    }
+
+    /// The kernel maps a segment from the page on in which it begins.
+    #[test]
+    fn a_segment_is_found_by_the_offset_that_its_page_has() {
+        let code = 0x1_4e00..0x3_0000;
+        assert!(is_mapped(&code, 0x1_4000, 4096) && is_mapped(&code, 0x2_0000, 4096));
+        assert!(is_mapped(&code, 0x1_0000, 65536) && !is_mapped(&code, 0x1_0000, 4096));
+        assert!(!is_mapped(&code, 0x3_0000, 65536) && !is_mapped(&code, 0, 65536));
     }
 
     #[test]

@@ -239,6 +239,13 @@ fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
     }
 }
 
+/// Bytes of the system's page.
+pub fn page_bytes() -> u64 {
+    // SAFETY: asks for a number, and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
 /// The call that a filter has stopped.
 ///
 /// # Errors

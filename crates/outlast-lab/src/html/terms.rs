@@ -34,7 +34,7 @@ const UNTOUCHED: [&str; 18] = [
 
 /// Terms with their meanings, in the order of [`TERMS`].
 static MEANINGS: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
-    let glossary = include_str!("../../../../docs/glossary.md");
+    let glossary = include_str!("glossary.md");
     let row = |line: &'static str| {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
         Some((cells.next()?, cells.next()?))

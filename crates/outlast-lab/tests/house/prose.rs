@@ -37,12 +37,18 @@ fn pages() -> BTreeMap<String, String> {
     pages.map(|path| (name(&path), read(&path))).collect()
 }
 
-/// The pages beside the code and every one of the book, each by its path.
+/// The pages beside the code, every one of the book and those of the crates, each by its path.
 fn documents() -> BTreeMap<String, String> {
     let outside = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
     let outside = outside.map(|name| (name.to_owned(), read(&root().join(name))));
     let pages = pages().into_iter().map(|(name, text)| (format!("docs/{name}"), text));
-    outside.into_iter().chain(pages).collect()
+    let crates = std::fs::read_dir(root().join("crates")).expect("the folder of crates");
+    let crates = crates.filter_map(|entry| {
+        let path = entry.expect("an entry of it").path().join("README.md");
+        let name = path.strip_prefix(root()).expect("it is below").display().to_string();
+        path.exists().then(|| (name, read(&path)))
+    });
+    outside.into_iter().chain(pages).chain(crates).collect()
 }
 
 /// A run of prose: a paragraph, an item of a list or a cell of a table, and the line where it begins.
@@ -325,8 +331,10 @@ fn dead_links(name: &str, page: &str, of: impl Fn(&str) -> Option<String>) -> Ve
             continue;
         }
         let (file, place) = target.split_once('#').unwrap_or((&target, ""));
+        let from_root = file.strip_prefix("../../").filter(|_| folder.starts_with("crates/"));
         let path = match (file, folder) {
             ("", _) => name.to_owned(),
+            _ if from_root.is_some() => from_root.unwrap_or_default().to_owned(),
             (file, "") => file.to_owned(),
             (file, folder) => format!("{folder}/{file}"),
         };
@@ -367,6 +375,10 @@ fn a_dead_link_is_found() {
     for bad in ["b.md", "#why", "a.md#it", "../a.md"] {
         assert_eq!(dead(bad).len(), 1, "{bad}");
     }
+    let of_a_crate = |link: &str| dead_links("crates/a/README.md", &format!("[it]({link})"), of);
+    assert_eq!(of_a_crate("../../docs/a.md#why-it-is-so"), [""; 0]);
+    assert_eq!(of_a_crate("../../docs/b.md").len(), 1);
+    assert_eq!(of_a_crate("../b/README.md").len(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -50,7 +51,7 @@ impl Mapping {
     pub fn reserve(max_len: u64, access: Access) -> io::Result<Self> {
         let bytes = usize::try_from(max_len)
             .ok()
-            .and_then(|len| len.checked_next_multiple_of(page_bytes())?.checked_add(BASE_ALIGN))
+            .and_then(|len| whole_pages(len, page_bytes())?.checked_add(BASE_ALIGN))
             .ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so nothing that exists is replaced.
@@ -74,7 +75,7 @@ impl Mapping {
     /// The caller holds a lock against other calls, and the file has `len` bytes.
     pub fn extend(&self, file: &File, len: u64) -> io::Result<bool> {
         let from = self.mapped.load(Ordering::Relaxed);
-        let to = (len as usize).next_multiple_of(page_bytes());
+        let to = whole_pages(len as usize, page_bytes()).ok_or(io::ErrorKind::OutOfMemory)?;
         assert!(to <= self.reserved.1 - BASE_ALIGN, "{len} bytes were not reserved");
         if to <= from {
             return Ok(self.access.sync);
@@ -133,14 +134,9 @@ impl Mapping {
     /// The content stays the same as long as no writer has the file.
     #[cfg(target_os = "linux")]
     pub fn cover_holes(&self, file: &File, len: u64) -> io::Result<()> {
-        let to =
-            (len as usize).next_multiple_of(page_bytes()).min(self.mapped.load(Ordering::Relaxed));
+        let mapped = self.mapped.load(Ordering::Relaxed);
         for hole in holes(file, len)? {
-            let from = (hole.start as usize).next_multiple_of(page_bytes());
-            let end = match hole.end < len {
-                true => hole.end as usize / page_bytes() * page_bytes(),
-                false => to,
-            };
+            let Range { start: from, end } = pages_in_hole(hole, len, mapped, page_bytes());
             if from < end {
                 let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
                 // SAFETY: the pages lie inside what this value maps, and replace pages of the file
@@ -181,8 +177,8 @@ impl Mapping {
 
     /// Writes the pages that hold `from..to` to the medium and waits for it.
     pub fn sync_pages(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
-        let from = from as usize / page_bytes() * page_bytes();
-        let to = (to as usize).min(self.mapped.load(Ordering::Relaxed));
+        let mapped = self.mapped.load(Ordering::Relaxed);
+        let Range { start: from, end: to } = pages_with(from..to, mapped, page_bytes());
         // SAFETY: the range is mapped; msync changes no byte that a program can see.
         unsafe { msync(self.base.add(from).as_ptr().cast(), to - from, MsyncFlags::SYNC)? };
         if cfg!(target_vendor = "apple") {
@@ -201,8 +197,37 @@ impl Drop for Mapping {
     }
 }
 
+/// Bytes of the system's page: 4, 16 or 64 KiB. Files have multiples of [`PAGE_BYTES`](crate::PAGE_BYTES) on every
+/// system, so the last page of a mapping may go past its file; no access does.
 fn page_bytes() -> usize {
+    #[cfg(test)]
+    if let Some(bytes) = tests::assumed_page_bytes() {
+        return bytes;
+    }
     rustix::param::page_size()
+}
+
+/// `len` rounded up to whole pages; `None` past the largest number.
+fn whole_pages(len: usize, page: usize) -> Option<usize> {
+    len.checked_next_multiple_of(page)
+}
+
+/// The bytes from the first page on that holds some of `bytes`, up to their end or that of what is mapped: what `msync`
+/// takes.
+fn pages_with(bytes: Range<u64>, mapped: usize, page: usize) -> Range<usize> {
+    bytes.start as usize / page * page..(bytes.end as usize).min(mapped)
+}
+
+/// The whole pages of a hole in a file of `len` bytes. A hole at the file's end has the rest of the last page, which
+/// lies past the file.
+#[cfg(any(target_os = "linux", test))]
+fn pages_in_hole(hole: Range<u64>, len: u64, mapped: usize, page: usize) -> Range<usize> {
+    let from = (hole.start as usize).next_multiple_of(page);
+    let end = match hole.end < len {
+        true => hole.end as usize / page * page,
+        false => (len as usize).next_multiple_of(page).min(mapped),
+    };
+    from..end
 }
 
 /// The flags that grant a mapping only if stores reach the medium without `msync`.
@@ -397,4 +422,103 @@ pub(crate) fn rename_onto_nothing(from: &std::path::Path, to: &std::path::Path) 
 /// Makes the entry of a new file in its directory durable.
 pub(crate) fn sync_directory(directory: &std::path::Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+// Miri knows no file mappings.
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local!(static ASSUMED: Cell<Option<usize>> = const { Cell::new(None) });
+
+    /// The page size that this thread's test assumes, a multiple of the system's.
+    pub(super) fn assumed_page_bytes() -> Option<usize> {
+        ASSUMED.get()
+    }
+
+    const PAGES: [usize; 3] = [4096, 16384, 65536];
+
+    #[test]
+    fn what_is_written_back_is_the_pages_of_the_bytes() {
+        for page in PAGES {
+            let mapped = whole_pages(3 * 65536 + 4096, page).unwrap();
+            for (start, end) in [(0, 1), (4096, 8192), (65535, 65537), (69632, 200_704)] {
+                let pages = pages_with(start..end, mapped, page);
+                assert!(pages.start.is_multiple_of(page), "msync takes whole pages");
+                assert!(pages.start as u64 <= start && start - (pages.start as u64) < page as u64);
+                assert_eq!(pages.end as u64, end, "of {start}..{end} in pages of {page}");
+            }
+            assert_eq!(pages_with(0..u64::MAX >> 1, mapped, page).end, mapped);
+        }
+        assert_eq!(whole_pages(4096, 65536), Some(65536));
+        assert_eq!(whole_pages(usize::MAX - 4095, 4096), Some(usize::MAX - 4095));
+        assert_eq!(whole_pages(usize::MAX - 4095, 65536), None);
+    }
+
+    #[test]
+    fn zeros_cover_whole_pages_of_holes_alone() {
+        for page in PAGES {
+            let len = 5 * 65536 + 4096;
+            let mapped = whole_pages(len as usize, page).unwrap();
+            let hole = pages_in_hole(4096..2 * 65536 + 4096, len, mapped, page);
+            assert_eq!(hole.start, page.max(4096), "data before the hole stays, pages of {page}");
+            assert_eq!(hole.end, (2 * 65536 + 4096) / page * page);
+            let last = pages_in_hole(4 * 65536..len, len, mapped, page);
+            assert_eq!(last, 4 * 65536..mapped);
+            let none = pages_in_hole(4096..8192, len, mapped, 65536);
+            assert!(none.is_empty(), "{none:?}");
+        }
+    }
+
+    /// A file of a length that no page divides is created, grown, synced and opened again, as if the system had
+    /// larger pages. What is mapped past its end is reached by no access.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn files_are_the_same_whatever_the_page_size() {
+        use crate::{Domain, MapOptions, Mapped, Medium};
+        use outlast_trace::PoolOffset;
+
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            MapOptions { domain: Some(Domain::Page), max_len: 1 << 20, ..MapOptions::default() };
+        let mut files = Vec::new();
+        for page in PAGES {
+            if !page.is_multiple_of(rustix::param::page_size()) {
+                continue;
+            }
+            ASSUMED.set(Some(page));
+            let path = directory.path().join(page.to_string());
+            let medium = Mapped::create(&path, 3 * 4096, &options).unwrap();
+            for (pages, at) in
+                [(3, 2 * 4096), (17, 16 * 4096), (18, 17 * 4096), (40, 39 * 4096 + 4088)]
+            {
+                medium.grow(pages * 4096).unwrap();
+                assert_eq!(medium.len(), pages * 4096);
+                medium.store_u64(PoolOffset(at), at);
+                medium.flush_range(PoolOffset(at), 8);
+                medium.fence();
+                assert!(medium.failure().is_none());
+            }
+            drop(medium);
+            files.push(path);
+        }
+        // Each is opened with each other's pages.
+        for path in &files {
+            for page in
+                PAGES.into_iter().filter(|page| page.is_multiple_of(rustix::param::page_size()))
+            {
+                ASSUMED.set(Some(page));
+                let read_only = MapOptions { read_only: true, ..MapOptions::default() };
+                let medium = Mapped::open(path, &read_only).unwrap();
+                assert_eq!(medium.len(), 40 * 4096);
+                for at in [2 * 4096, 16 * 4096, 17 * 4096, 39 * 4096 + 4088] {
+                    assert_eq!(medium.load_u64(PoolOffset(at)), at);
+                }
+                assert_eq!(std::fs::read(path).unwrap(), std::fs::read(&files[0]).unwrap());
+            }
+        }
+        ASSUMED.set(None);
+    }
 }

@@ -323,7 +323,7 @@ fn a_lane_that_never_goes_on_ends_the_process_and_not_in_a_hang() {
         return;
     }
     let name = "schedule::tests::a_lane_that_never_goes_on_ends_the_process_and_not_in_a_hang";
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
+    let child = crate::process::own_program()
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")
         .output()

@@ -35,6 +35,7 @@ use std::sync::atomic::{Ordering, fence};
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
+use crate::barrier::before_flushes_of_others;
 use crate::checksums::Updater;
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
@@ -142,6 +143,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = not_installed(pool).min(Seq::COUNTER_MAX);
+    before_flushes_of_others();
     let swept = under!(pool.scheme(), D => D::flush_below(pool, sweeper, own, reach, &mut limit));
     let Some(mut swept) = swept else { return };
     // A lane may show a bound from before the last sweep. It will draw a number above the floor all

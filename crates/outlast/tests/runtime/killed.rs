@@ -101,10 +101,22 @@ fn child_that_works_until_it_is_killed() {
     });
 }
 
+/// The program that runs this test, to be started again: behind `OUTLAST_RUNNER`, an emulator with its arguments, where it
+/// is for another processor than this one.
+fn own_program() -> Command {
+    let own = std::env::current_exe().unwrap();
+    let runner = std::env::var("OUTLAST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(own) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(own);
+    command
+}
+
 /// Lets a child work until it has reported `patience` transactions, and kills it. Raises
 /// `acknowledged` to what each thread has reported.
 fn kill_one(path: &Path, scheme: Scheme, patience: u64, acknowledged: &mut [u64]) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut child = own_program()
         .args(["--exact", "killed::child_that_works_until_it_is_killed", "--nocapture"])
         .env(CHILD_POOL, path)
         .env(CHILD_SCHEME, scheme.name())

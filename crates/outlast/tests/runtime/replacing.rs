@@ -385,7 +385,7 @@ fn a_limit_for_files_leaves_everything_as_it_was() {
     let directory = directory();
     with_checkpoint(directory.path());
     let again = std::process::Command::new("sh")
-        .args(["-c", "ulimit -f 1024 && exec \"$0\" --exact \"$1\""])
+        .args(["-c", "ulimit -f 1024 && exec $OUTLAST_RUNNER \"$0\" --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())
         .arg("replacing::a_limit_for_files_leaves_everything_as_it_was")
         .env(DIRECTORY, directory.path())

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr};
 
+use crate::barrier::before_flushes_of_others;
 use crate::io::{Io, Site};
 use crate::pool::Pool;
 use crate::writeback::{Access, LruQueue, Sample};
@@ -143,6 +144,7 @@ impl Objects {
         let mut flushed = false;
         for object in lines.map(|line| Object::of(line).0) {
             if let Some(pending) = self.pending.remove(&object) {
+                before_flushes_of_others();
                 object.lines(pending.lines).for_each(|line| io.flush_line(Site::AgedOut, line));
                 flushed = true;
             }

@@ -21,6 +21,7 @@ use outlast_trace::{ByteRange, LineAddr};
 
 use super::objects::Objects;
 use super::sums::Believed;
+use crate::barrier::before_flushes_of_others;
 use crate::io::Site;
 use crate::layout::{LANE_FLOOR, LANE_TAIL};
 use crate::pool::{OpenOptions, Pool, RecoveredPool};
@@ -65,6 +66,7 @@ impl Unit {
     fn believe<M: Medium>(&mut self, pool: &Pool<M>) {
         let io = pool.io();
         let aged = self.objects.take_aged();
+        before_flushes_of_others();
         let mut changed = Vec::new();
         for line in &aged {
             if self.believed.can_contain(io.medium, *line) {

@@ -1,0 +1,1 @@
+../../outlast-trace/src/program/slot.rs
