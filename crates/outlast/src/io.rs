@@ -5,13 +5,15 @@
 //! site superfluous, and it goes.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::plant::{Plant, met};
+use crate::stats::counts::{IoCounts, UNCOUNTED};
 
-/// A medium, and which planted bug is switched on. Copied freely.
+/// A medium, the counters of what is asked of it, and which planted bug is switched on. Copied freely.
 pub(crate) struct Io<'a, M> {
     pub medium: &'a M,
+    counts: &'a IoCounts,
 }
 
 impl<M> Clone for Io<'_, M> {
@@ -148,12 +150,25 @@ impl Site {
     }
 }
 
+/// How many lines a range touches.
+#[inline(always)]
+fn lines_of(at: PoolOffset, len: u64) -> u64 {
+    if len == 0 { 0 } else { (at.0 % LINE_BYTES + len).div_ceil(LINE_BYTES) }
+}
+
 /// A line of the header page that stays zero.
 const NEVER_STORED_TO: LineAddr = LineAddr(5);
 
 impl<'a, M: Medium> Io<'a, M> {
+    /// Of which nothing is counted.
     pub fn new(medium: &'a M) -> Self {
-        Self { medium }
+        Self { medium, counts: &UNCOUNTED }
+    }
+
+    /// Counted there.
+    #[inline(always)]
+    pub fn counted(medium: &'a M, counts: &'a IoCounts) -> Self {
+        Self { medium, counts }
     }
 
     /// Whether the medium carries this planted bug. Never on a medium that does not observe, nor without the feature `lab`; the
@@ -191,6 +206,7 @@ impl<'a, M: Medium> Io<'a, M> {
         if self.plants(Plant::FlushTwice) {
             self.medium.flush_range(at, len);
         }
+        self.counts.flushed_lines.add(lines_of(at, len));
         self.medium.flush_range(at, len);
     }
 
@@ -198,9 +214,20 @@ impl<'a, M: Medium> Io<'a, M> {
     #[inline(always)]
     pub fn flush_line(self, site: Site, line: LineAddr) {
         if !M::OBSERVED {
+            self.counts.flushed_lines.add(1);
             return self.medium.flush(line);
         }
         self.flush(site, line.start(), 64);
+    }
+
+    /// Starts the write-back of several lines.
+    #[inline(always)]
+    pub fn flush_each(self, site: Site, lines: &[LineAddr]) {
+        if !M::OBSERVED {
+            self.counts.flushed_lines.add(lines.len() as u64);
+            return lines.iter().for_each(|line| self.medium.flush(*line));
+        }
+        lines.iter().for_each(|line| self.flush(site, line.start(), 64));
     }
 
     /// Streams a line past the caches.
@@ -212,12 +239,14 @@ impl<'a, M: Medium> Io<'a, M> {
         if self.plants(Plant::CleanLineFlushed) {
             self.medium.flush(NEVER_STORED_TO);
         }
+        self.counts.streamed_lines.add(1);
         self.medium.store_line_nt(at.line(), words);
     }
 
     /// Makes durable what this thread flushed or streamed before.
     #[inline(always)]
     pub fn fence(self, site: Site) {
+        self.counts.fences.add(1);
         if !self.plants(Plant::SkipFence(site)) {
             self.medium.fence();
         }
@@ -232,6 +261,7 @@ impl<'a, M: Medium> Io<'a, M> {
     #[inline(always)]
     #[must_use]
     pub fn try_fence(self, site: Site) -> bool {
+        self.counts.fences.add(1);
         let is_durable = self.plants(Plant::SkipFence(site)) || self.medium.try_fence();
         if self.plants(Plant::FenceTwice) {
             self.medium.fence();

@@ -17,6 +17,8 @@
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
 //! - The feature `lab` adds schemes for comparison, schemes as published, and planted bugs.
 //! - [`collections`] are a hash map, trees, a queue and words, written once over [`Transact`].
+//! - [`stats`] tells what a pool is doing.
+//! - [`walk`] follows the roots of pools, of whatever program, to all that they lead to.
 //! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes.
 //!
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing
@@ -88,10 +90,12 @@ mod seq;
 mod session;
 mod solo;
 mod spin;
+pub mod stats;
 mod sync;
 mod transact;
 mod tx;
 pub mod typed;
+pub mod walk;
 mod word;
 mod writeback;
 

@@ -18,6 +18,7 @@ mod open;
 mod options;
 mod parked;
 mod queue;
+mod reach;
 mod reader;
 mod ring;
 mod running;
@@ -39,6 +40,7 @@ pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use options::PoolOptions;
 use queue::LaneQueue;
+pub use reach::Listed;
 pub use reader::Reader;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
@@ -63,11 +65,13 @@ use crate::layout::{CHUNKS_AT, FLOOR_AT, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::plant::Plant;
+use crate::recover::RecoveryReport;
 use crate::scheme::{Facts, Role, Scheme, under, undo};
 use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
+use crate::stats::counts::PoolCounts;
 use crate::transact::Abort;
 use crate::writeback::{self, Reach, Sweeper};
 
@@ -119,6 +123,10 @@ pub struct Pool<M: Medium> {
     pub(crate) plan: writeback::Plan,
     /// The pool grows by itself up to this length.
     grow_limit_bytes: u64,
+    /// The work of the pool beside that of its lanes.
+    pub(crate) counts: CachePadded<PoolCounts>,
+    /// What the recovery at the opening did, and how long it took.
+    pub(crate) recovery: (RecoveryReport, Duration),
 }
 
 impl<M: Medium> Pool<M> {
@@ -176,9 +184,22 @@ impl<M: Medium> Pool<M> {
         self.medium.failure().map_or(Abort::Forked, Abort::Medium)
     }
 
+    /// For what is neither a lane's, nor a sweep's, nor a group's.
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
-        Io::new(&self.medium)
+        Io::counted(&self.medium, &self.counts.of_the_rest)
+    }
+
+    /// For who has locked the sweeper.
+    #[inline(always)]
+    pub(crate) fn io_of_sweep(&self) -> Io<'_, M> {
+        Io::counted(&self.medium, &self.counts.of_sweeps)
+    }
+
+    /// For who leads a group of commits.
+    #[inline(always)]
+    pub(crate) fn io_of_group(&self) -> Io<'_, M> {
+        Io::counted(&self.medium, &self.counts.of_groups)
     }
 
     /// The number that `counter` is in this opening.
@@ -218,7 +239,10 @@ impl<M: Medium> Pool<M> {
         if !io.try_fence(Site::Blank) || !raise_size() {
             return Err(self.refused());
         }
+        let grown = (chunks - heap.chunk_count()) * geometry.chunk_bytes;
         heap.grow_to(chunks);
+        self.counts.growths.add(1);
+        self.counts.grown_bytes.add(grown);
         Ok(())
     }
 

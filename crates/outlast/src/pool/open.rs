@@ -1,7 +1,7 @@
 //! From a medium to a running pool: proof, recovery, start.
 
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
@@ -196,17 +196,18 @@ impl<M: Medium> UnrecoveredPool<M> {
         if self.medium.is_forked() {
             return Err(PoolError::Forked);
         }
+        let began = (!M::OBSERVED).then(Instant::now);
         let io = Io::new(&self.medium);
         self.fences.put_back(io, &self.header)?;
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
-        #[cfg_attr(not(feature = "lab"), expect(unused_mut))]
         let mut pool = RecoveredPool {
             medium: self.medium,
             header: self.header,
             chunks: self.chunks,
             generation,
             report,
+            recovery_time: Duration::ZERO,
             corrected: Vec::new(),
             corrected_fence: None,
             read_only: false,
@@ -216,6 +217,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             pool.corrected = pool.restore_believed()?;
             pool.report.corrected = pool.corrected.len();
         }
+        pool.recovery_time = began.map_or(Duration::ZERO, |began| began.elapsed());
         // None of it counts before all of it is durable.
         match pool.medium.failure() {
             Some(failure) => Err(failure.into()),
@@ -236,6 +238,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             chunks: self.chunks,
             generation: floor.generation(),
             report: RecoveryReport::default(),
+            recovery_time: Duration::ZERO,
             corrected: Vec::new(),
             corrected_fence: self.fences.corrected(),
             read_only: true,
@@ -250,6 +253,8 @@ pub struct RecoveredPool<M> {
     chunks: u64,
     generation: u64,
     report: RecoveryReport,
+    /// How long that took; 0 on a medium that observes, which has no clock.
+    recovery_time: Duration,
     /// Published variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
     /// A byte of the log of fences that has a flipped bit, where recovery was not run and has not ended that log.
@@ -387,6 +392,8 @@ impl<M: Medium> RecoveredPool<M> {
             queue: LaneQueue::new(options.lane_wait),
             plan: Plan::new(options, facts, &geometry, self.medium.is_paged()),
             grow_limit_bytes: options.grow_limit_bytes,
+            counts: CachePadded::default(),
+            recovery: (self.report, self.recovery_time),
             medium: self.medium,
             header: self.header,
         })

@@ -30,6 +30,7 @@ mod swift;
 mod transactions;
 mod typed;
 mod typed_models;
+mod walks;
 mod watched;
 #[cfg(feature = "lab")]
 mod zeroed;
