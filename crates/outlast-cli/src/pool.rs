@@ -1,8 +1,9 @@
-//! `outlast pool`: create, info, check, repair, dump, grow, checkpoint, restore.
+//! `outlast pool`: create, info, stats, check, repair, dump, grow, checkpoint, restore.
 
 mod aside;
 mod check;
 mod roots;
+mod stats;
 
 use std::error::Error;
 use std::fmt;
@@ -51,6 +52,9 @@ pub enum PoolCommand {
     /// Say what a pool is, without changing it; also while it is in use.
     #[command(after_help = STATUSES)]
     Info(FileArgs),
+    /// Say how full a pool is and what it does, without changing it; also while it is in use.
+    #[command(after_help = STATUSES)]
+    Stats(StatsArgs),
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     #[command(after_help = STATUSES_OF_CHECK)]
     Check(CheckArgs),
@@ -80,6 +84,18 @@ pub struct FileArgs {
     /// Persistence domain to work in: process, page, adr or eadr; detected if not given.
     #[arg(long)]
     domain: Option<Domain>,
+}
+
+#[derive(Args)]
+pub struct StatsArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Say it again every so many seconds, until interrupted; with --json a document each time.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    watch: Option<u64>,
+    /// In the text format of Prometheus.
+    #[arg(long)]
+    prometheus: bool,
 }
 
 #[derive(Args)]
@@ -160,6 +176,7 @@ pub fn run(command: &PoolCommand, json: bool, seed: u64) -> CommandResult {
     let result = match command {
         PoolCommand::Create(args) => create(args, json, seed),
         PoolCommand::Info(args) => info(args, json, seed),
+        PoolCommand::Stats(args) => stats::stats(args, json, seed),
         PoolCommand::Check(args) => check::check(args, json, seed),
         PoolCommand::Repair(args) => repair(args, json, seed),
         PoolCommand::Dump(args) => dump(args, json, seed),
@@ -249,6 +266,9 @@ struct Recovered {
     space: Space,
     /// The root's kind and the root in words.
     root: Option<(&'static str, String)>,
+    domain: Domain,
+    /// The domain and what speaks for it.
+    detected: String,
 }
 
 /// All that can be told; of a pool that is in use, what its header page says.
@@ -275,19 +295,21 @@ fn recovered_of(
     map: &MapOptions,
 ) -> Result<Recovered, PoolError> {
     let (log_used_bytes, fence_log_used_bytes) = pool.log_used_bytes()?;
-    let recovered = match live_records {
+    let medium = pool.medium();
+    let (domain, detected) = (medium.domain(), medium.describe());
+    let (space, root) = match live_records {
         Some(0) => look(&pool.read_only()?),
         _ => {
             drop(pool);
             look(&RecoveredPool::open_overlaid(path, map)?)
         }
     };
-    let space = Space { log_used_bytes, fence_log_used_bytes, ..recovered.space };
-    Ok(Recovered { space, ..recovered })
+    let space = Space { log_used_bytes, fence_log_used_bytes, ..space };
+    Ok(Recovered { space, root, domain, detected })
 }
 
-fn look<M: Medium>(pool: &RecoveredPool<M>) -> Recovered {
-    Recovered { space: pool.space(), root: pool.describe_root(&roots::walkers()) }
+fn look<M: Medium>(pool: &RecoveredPool<M>) -> (Space, Option<(&'static str, String)>) {
+    (pool.space(), pool.describe_root(&roots::walkers()))
 }
 
 fn space_json(space: &Space) -> serde_json::Value {

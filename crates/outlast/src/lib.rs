@@ -15,6 +15,7 @@
 //! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
 //!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
+//! - The feature `tracing` emits events: opening, recovery, growth, sweeps, checkpoints, failures, conflict storms.
 //! - The feature `lab` adds schemes for comparison, schemes as published, and planted bugs.
 //! - [`collections`] are a hash map, trees, a queue and words, written once over [`Transact`].
 //! - [`stats`] tells what a pool is doing.
@@ -74,6 +75,7 @@ mod checkpoint;
 mod checksums;
 pub mod collections;
 mod error;
+mod events;
 mod gate;
 mod io;
 mod layout;

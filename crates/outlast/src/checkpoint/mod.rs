@@ -54,6 +54,7 @@ pub use error::CheckpointError;
 pub use format::CHECKPOINT_VERSION;
 pub use restore::{Checkpoint, CheckpointInfo, checkpoint_path, restore};
 
+use crate::events::event;
 use crate::ack::Ticket;
 use crate::layout::{FLOOR_AT, HEADER_PAGE_BYTES};
 use crate::plant::Plant;
@@ -216,6 +217,13 @@ impl<M: Medium> Pool<M> {
             Ok(None) | Err(_) => {}
         }
         report.took = started.elapsed();
+        event!(
+            INFO,
+            "checkpoint",
+            number = report.number,
+            pages = report.pages_written,
+            micros = report.took.as_micros() as u64,
+        );
         Ok(report)
     }
 

@@ -9,6 +9,7 @@ use crate::alloc::LaneHeap;
 use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
@@ -416,7 +417,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             }
             self.give_way(conflicts);
             if turn.wait(conflicts) {
-                self.counts.turns_alone.add(1);
+                self.begins_turn_alone(conflicts);
             }
             match self.attempt(&mut body, &commit) {
                 Err(Abort::Conflict) => {
@@ -430,6 +431,13 @@ impl<'p, M: Medium> Tx<'p, M> {
                 done => return done,
             }
         }
+    }
+
+    /// After so many conflicts in a row all other lanes wait while this one runs.
+    #[cold]
+    pub(super) fn begins_turn_alone(&self, _conflicts: u32) {
+        self.counts.turns_alone.add(1);
+        event!(WARN, "conflict storm", lane = self.lane.id as u64, conflicts = _conflicts);
     }
 
     /// After `conflicts` conflicts: resolves the cause, as far as that can be done, or lets the other

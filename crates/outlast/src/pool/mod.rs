@@ -59,6 +59,7 @@ use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::gate::Gate;
 use crate::io::{Io, Site};
 use crate::layout::{CHUNKS_AT, FLOOR_AT, POOL_BYTES_MAX};
@@ -174,13 +175,24 @@ impl<M: Medium> Pool<M> {
     #[cold]
     pub(crate) fn refused(&self) -> PoolError {
         fence(Ordering::Acquire);
+        self.tell_failed();
         self.medium.failure().map_or(PoolError::Forked, PoolError::Medium)
+    }
+
+    /// Emits the failure of the medium, once.
+    fn tell_failed(&self) {
+        if let Some(_why) = self.medium.failure()
+            && !self.counts.told_failure.swap(true, Ordering::Relaxed)
+        {
+            event!(ERROR, "medium failed", why = _why.to_string());
+        }
     }
 
     /// The same for a transaction.
     #[cold]
     pub(crate) fn refusal(&self) -> Abort {
         fence(Ordering::Acquire);
+        self.tell_failed();
         self.medium.failure().map_or(Abort::Forked, Abort::Medium)
     }
 
@@ -243,6 +255,7 @@ impl<M: Medium> Pool<M> {
         heap.grow_to(chunks);
         self.counts.growths.add(1);
         self.counts.grown_bytes.add(grown);
+        event!(INFO, "grew", bytes = geometry.chunk_at(chunks).0, by = grown);
         Ok(())
     }
 
@@ -359,6 +372,7 @@ impl<M: Medium> Pool<M> {
         if !self.medium.is_usable() {
             return self.medium;
         }
+        event!(INFO, "closed", commits = self.counters().commits);
         if self.facts.has_floor {
             writeback::sweep(&self, self.lanes.len(), Reach::All);
         }

@@ -12,6 +12,7 @@ use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::gate::Gate;
 use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
@@ -188,6 +189,11 @@ impl<M: Medium> UnrecoveredPool<M> {
         self.medium
     }
 
+    /// The memory underneath, to read.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
     /// Brings the data to the state of the last acknowledged transactions, durably.
     ///
     /// # Errors
@@ -218,6 +224,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             pool.report.corrected = pool.corrected.len();
         }
         pool.recovery_time = began.map_or(Duration::ZERO, |began| began.elapsed());
+        pool.tell_recovered();
         // None of it counts before all of it is durable.
         match pool.medium.failure() {
             Some(failure) => Err(failure.into()),
@@ -272,6 +279,27 @@ impl<M: Medium> RecoveredPool<M> {
     /// Published variants: the lines that recovery changed because checksums said so.
     pub fn corrected_lines(&self) -> &[PoolOffset] {
         &self.corrected
+    }
+
+    fn tell_recovered(&self) {
+        #[cfg(feature = "tracing")]
+        {
+            let RecoveryReport { undone, replayed, corrected } = self.report;
+            let micros = self.recovery_time.as_micros() as u64;
+            let fields = (undone as u64, replayed as u64, corrected as u64);
+            let (undone, replayed, corrected) = fields;
+            match undone + replayed + corrected {
+                0 => event!(INFO, "recovered", undone = 0u64, replayed = 0u64, corrected = 0u64, micros = micros),
+                _ => event!(
+                    WARN,
+                    "recovered",
+                    undone = undone,
+                    replayed = replayed,
+                    corrected = corrected,
+                    micros = micros
+                ),
+            }
+        }
     }
 
     pub(crate) fn corrected_fence(&self) -> Option<PoolOffset> {
@@ -366,6 +394,14 @@ impl<M: Medium> RecoveredPool<M> {
         let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(facts));
         let has_solo = !options.lock_always && facts.has_solo;
         let has_bias = has_solo && facts.commits_by_record && geometry.lanes > 1;
+        event!(
+            INFO,
+            "opened",
+            bytes = self.medium.len(),
+            lanes = geometry.lanes,
+            scheme = scheme.to_string(),
+            generation = self.generation,
+        );
         Ok(Pool {
             scheme,
             facts: facts.on_medium(self.medium.is_paged()),

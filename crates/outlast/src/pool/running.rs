@@ -35,7 +35,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         tx.give_way(conflicts);
         let mut turn = Turn::new(tx);
         if turn.wait(conflicts) {
-            tx.counts.turns_alone.add(1);
+            tx.begins_turn_alone(conflicts);
         }
         // BIAS-4.
         tx.pool.bias.rely_on_none(tx.lane.id, true);

@@ -4,7 +4,7 @@
 //! instruction, which would wait for all stores before it. Those of a lane are its thread's, on lines of their own;
 //! those of sweeps and of groups of commits are stored to under the lock of what they count.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::abort::Abort;
@@ -111,6 +111,8 @@ pub(crate) struct PoolCounts {
     pub of_the_rest: IoCounts,
     pub growths: Count,
     pub grown_bytes: Count,
+    /// The failure of the medium was told.
+    pub told_failure: AtomicBool,
 }
 
 impl PoolCounts {

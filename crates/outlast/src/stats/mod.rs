@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use outlast_pmem::{Domain, Medium};
 
-use crate::pool::{Pool, Space};
+use crate::pool::{Pool, PoolInfo, Space};
 use crate::recover::RecoveryReport;
 use crate::scheme::Scheme;
 use counts::CAUSES;
@@ -126,6 +126,20 @@ impl Stats {
     }
 }
 
+impl PoolInfo {
+    /// What the file of a pool tells that this process does not run.
+    pub fn stats(&self, space: Option<Space>, domain: Option<Domain>) -> Stats {
+        Stats {
+            pool_bytes: self.len,
+            lanes: self.header.geometry.lanes,
+            generation: self.generation,
+            domain,
+            space,
+            counters: None,
+        }
+    }
+}
+
 impl Counters {
     /// A count for each commit; `None` before the first.
     fn each(&self, count: u64) -> Option<f64> {
@@ -142,12 +156,17 @@ impl<M: Medium> Pool<M> {
     /// The pool's state and its work since it was opened. Reads what [`space`](Pool::space) does, and a few words of each
     /// lane.
     pub fn stats(&self) -> Stats {
+        self.stats_beside(self.space())
+    }
+
+    /// As [`stats`](Self::stats), with a look at the heap that was taken a moment ago.
+    pub fn stats_beside(&self, space: Space) -> Stats {
         Stats {
             pool_bytes: self.medium.len(),
             lanes: self.header().geometry.lanes,
             generation: self.generation,
             domain: self.medium.persistence(),
-            space: Some(self.space()),
+            space: Some(space),
             counters: Some(self.counters()),
         }
     }

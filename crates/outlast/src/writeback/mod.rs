@@ -37,6 +37,7 @@ use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
 use crate::checksums::Updater;
+use crate::events::event;
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::{Head, Peeked};
@@ -142,7 +143,9 @@ fn try_sweep<M: Medium>(pool: &Pool<M>, own: usize) {
 fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) {
     let began = (!M::OBSERVED).then(Instant::now);
     if move_floor(pool, sweeper, own, reach) {
-        pool.counts.swept(began.map_or(Duration::ZERO, |began| began.elapsed()));
+        let took = began.map_or(Duration::ZERO, |began| began.elapsed());
+        pool.counts.swept(took);
+        event!(DEBUG, "swept", lane = own as u64, micros = took.as_micros() as u64);
     }
 }
 

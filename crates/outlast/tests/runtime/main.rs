@@ -9,6 +9,7 @@ mod checking;
 mod checkpoints;
 mod checksums;
 mod common;
+mod counted;
 mod damage;
 mod files;
 mod killed;
