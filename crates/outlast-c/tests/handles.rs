@@ -137,6 +137,116 @@ fn end(pool: outlast_pool, lane: outlast_lane) {
     assert_eq!(outlast_close(pool), OUTLAST_OK, "{}", last_error());
 }
 
+const LEDGER: &CStr = c"ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1, \
+    16 last: optional pointer to entry v1 }; entry v1 { 0 next: optional box of entry v1, 8 number: u64 }";
+
+fn described(lane: outlast_lane, schema: &CStr) -> Result<u64, outlast_code> {
+    let mut at = 7;
+    // SAFETY: the text outlives the call, and there is room for an offset.
+    match unsafe { outlast_described_root(lane, schema.as_ptr(), &mut at) } {
+        OUTLAST_OK => Ok(at),
+        code => Err(code),
+    }
+}
+
+fn describe(lane: outlast_lane, schema: &CStr, size: u64) -> Result<u64, outlast_code> {
+    let mut at = 7;
+    // SAFETY: as above.
+    match unsafe { outlast_set_described_root(lane, schema.as_ptr(), size, &mut at) } {
+        OUTLAST_OK => Ok(at),
+        code => Err(code),
+    }
+}
+
+/// By the schema in the pool the check finds a leak, and a block with two owners.
+#[test]
+fn a_described_root_is_followed_by_the_check() {
+    let home = Home::new();
+    let path = home.path("ledger.pool");
+    let pool = create(&path, &options()).unwrap();
+    let lane = take(pool).unwrap();
+    assert_eq!(outlast_begin(lane), OUTLAST_OK);
+    assert_eq!(described(lane, LEDGER), Ok(0));
+    assert_eq!(describe(lane, c"ledger of entries", 24), Err(OUTLAST_BAD_ARGUMENT));
+    assert!(last_error().contains("no schema"), "{}", last_error());
+    assert_eq!(describe(lane, LEDGER, 16), Err(OUTLAST_BAD_ARGUMENT));
+    assert!(last_error().contains("24 bytes, and the root 16"), "{}", last_error());
+    let ledger = describe(lane, LEDGER, 24).unwrap();
+    let entries: Vec<u64> = (0..9).map(|_| alloc(lane, 64).unwrap()).collect();
+    for (number, entry) in (0..).zip(&entries) {
+        let next = entries.get(number as usize + 1).copied().unwrap_or(0);
+        assert_eq!(store(lane, *entry, next), OUTLAST_OK);
+        assert_eq!(store(lane, *entry + 8, number), OUTLAST_OK);
+    }
+    for (word, at) in [(9, 0), (entries[0], 8), (entries[8], 16)] {
+        assert_eq!(store(lane, ledger + at, word), OUTLAST_OK);
+    }
+    assert_eq!(described(lane, LEDGER), Ok(ledger));
+    assert_eq!(described(lane, c"u64"), Err(OUTLAST_BAD_ARGUMENT));
+    assert!(last_error().contains("the program expects `u64`"), "{}", last_error());
+    assert_eq!(outlast_commit(lane), OUTLAST_OK, "{}", last_error());
+    end(pool, lane);
+    assert_eq!(check(&path), (OUTLAST_OK, 0), "{}", last_error());
+
+    // Each word that is stored, and the number of findings.
+    let change = |at: u64, word: u64| {
+        let pool = open(&path, &options()).unwrap();
+        let lane = take(pool).unwrap();
+        assert_eq!(outlast_begin(lane), OUTLAST_OK);
+        assert_eq!(store(lane, at, word), OUTLAST_OK);
+        assert_eq!(outlast_commit(lane), OUTLAST_OK, "{}", last_error());
+        end(pool, lane);
+        check(&path)
+    };
+    assert_eq!(change(entries[3], entries[5]), (OUTLAST_DAMAGED, 1));
+    assert!(last_error().contains("nothing leads to it"), "{}", last_error());
+    assert_eq!(change(entries[3], entries[1]), (OUTLAST_DAMAGED, 6));
+    assert!(last_error().contains("two pointers lead"), "{}", last_error());
+    assert_eq!(change(entries[3], entries[4]), (OUTLAST_OK, 0));
+}
+
+fn stats(pool: outlast_pool) -> outlast_stats {
+    let mut stats = std::mem::MaybeUninit::uninit();
+    // SAFETY: there is room, and after success all of it was stored.
+    unsafe {
+        assert_eq!(outlast_pool_stats(pool, stats.as_mut_ptr()), OUTLAST_OK);
+        stats.assume_init()
+    }
+}
+
+#[test]
+fn a_pool_tells_what_it_does() {
+    let home = Home::new();
+    let path = home.path("stats.pool");
+    let (pool, lane, block) = begun(&path, &options());
+    for word in 0..10 {
+        assert_eq!(outlast_begin(lane), OUTLAST_OK);
+        assert_eq!(store(lane, block, word), OUTLAST_OK);
+        assert_eq!(outlast_commit(lane), OUTLAST_OK);
+    }
+    assert_eq!(outlast_begin(lane), OUTLAST_OK);
+    assert_eq!(outlast_abort(lane), OUTLAST_OK);
+    assert_eq!(outlast_begin(lane), OUTLAST_OK);
+    assert_eq!(store(lane, SIZE, 1), OUTLAST_BAD_ADDRESS);
+    assert_eq!(outlast_commit(lane), OUTLAST_BAD_ADDRESS);
+    let found = stats(pool);
+    assert_eq!((found.pool_bytes, found.lanes, found.lanes_taken), (SIZE, 8, 1));
+    assert_eq!((found.commits, found.records, found.conflicts), (11, 11, 0));
+    assert!(found.fences >= 11 && found.used_bytes >= 512, "{found:?}");
+    let name = |number| {
+        let name = outlast_abort_cause_name(number);
+        // SAFETY: names live as long as the program.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().unwrap())
+    };
+    let causes = (0..).map_while(name).zip(found.aborts).filter(|cause| cause.1 > 0);
+    assert_eq!(causes.collect::<Vec<_>>(), [("cancelled", 1), ("bad-address", 1)]);
+    // SAFETY: both texts live as long as the program.
+    let texts = unsafe { [found.domain, found.promise].map(|text| CStr::from_ptr(text)) };
+    assert_eq!(texts[0], c"process");
+    assert!(texts[1].to_str().unwrap().contains("death of the process"));
+    end(pool, lane);
+}
+
 #[test]
 fn what_is_committed_is_there_when_the_pool_is_opened_again() {
     for number in 0..outlast_scheme_count() {
@@ -326,6 +436,7 @@ fn nulls_and_nonsense_are_refused() {
         assert_eq!(outlast_check(path.as_ptr(), null(), null_mut()), OUTLAST_BAD_ARGUMENT);
         assert_eq!(outlast_take_lane(pool, null_mut()), OUTLAST_BAD_ARGUMENT);
         assert_eq!(outlast_pool_info(pool, null_mut()), OUTLAST_BAD_ARGUMENT);
+        assert_eq!(outlast_pool_stats(pool, null_mut()), OUTLAST_BAD_ARGUMENT);
     }
     let refused = |change: fn(&mut outlast_options)| {
         let mut options = options();

@@ -1,7 +1,9 @@
-//! `outlast pool`: create, info, check, repair, dump, grow, checkpoint, restore.
+//! `outlast pool`: create, info, stats, check, repair, dump, grow, checkpoint, restore.
 
 mod aside;
 mod check;
+mod roots;
+mod stats;
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use outlast::checkpoint::{Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport};
-use outlast::inspect::{CheckReport, CheckStep, POOL_BYTES_MAX, PoolInfo, RepairReport, Space};
+use outlast::inspect::walk::Listed;
+use outlast::inspect::{
+    CheckReport, CheckStep, Finding, POOL_BYTES_MAX, PoolInfo, RepairReport, Space,
+};
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::{RecoveredPool, UnrecoveredPool};
 use outlast::{Pool, PoolError, Scheme};
@@ -49,14 +54,18 @@ pub enum PoolCommand {
     /// Say what a pool is, without changing it; also while it is in use.
     #[command(after_help = STATUSES)]
     Info(FileArgs),
+    /// Say how full a pool is and what it does, without changing it; also while it is in use.
+    #[command(after_help = STATUSES)]
+    Stats(StatsArgs),
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     #[command(after_help = STATUSES_OF_CHECK)]
-    Check(FileArgs),
+    Check(CheckArgs),
     /// Put right what the checksums of a pool find damaged, and check it again. What they cannot
     /// correct, or cannot decide, is named; ends in 0 only if that check finds nothing, else in 1.
     #[command(after_help = STATUSES_OF_REPAIR)]
     Repair(FileArgs),
-    /// List every allocated block, as recovery would leave them.
+    /// List every allocated block, as recovery would leave them, with its size and the way from the root; - where
+    /// there is none, or none that is known.
     #[command(after_help = STATUSES)]
     Dump(FileArgs),
     /// Make a pool larger.
@@ -77,6 +86,28 @@ pub struct FileArgs {
     /// Persistence domain to work in: process, page, adr or eadr; detected if not given.
     #[arg(long)]
     domain: Option<Domain>,
+}
+
+#[derive(Args)]
+pub struct StatsArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Say it again every so many seconds, until interrupted; with --json a document each time.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    watch: Option<u64>,
+    /// In the text format of Prometheus.
+    #[arg(long)]
+    prometheus: bool,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Count blocks that only probably leak: no block that the root leads to holds their offset, and nothing more is
+    /// known of the program.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Args)]
@@ -147,6 +178,7 @@ pub fn run(command: &PoolCommand, json: bool, seed: u64) -> CommandResult {
     let result = match command {
         PoolCommand::Create(args) => create(args, json, seed),
         PoolCommand::Info(args) => info(args, json, seed),
+        PoolCommand::Stats(args) => stats::stats(args, json, seed),
         PoolCommand::Check(args) => check::check(args, json, seed),
         PoolCommand::Repair(args) => repair(args, json, seed),
         PoolCommand::Dump(args) => dump(args, json, seed),
@@ -231,8 +263,18 @@ fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Erro
     about(&args.file, UnrecoveredPool::open_file(&args.file, &map))
 }
 
+/// The facts about a pool that wait for its recovery.
+struct Recovered {
+    space: Space,
+    /// The root's kind and the root in words.
+    root: Option<(&'static str, String)>,
+    domain: Domain,
+    /// The domain and what speaks for it.
+    detected: String,
+}
+
 /// All that can be told; of a pool that is in use, what its header page says.
-fn info_of(args: &FileArgs) -> Result<(PoolInfo, Option<Space>), Box<dyn Error>> {
+fn info_of(args: &FileArgs) -> Result<(PoolInfo, Option<Recovered>), Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
     let pool = match UnrecoveredPool::open_file(path, &map) {
@@ -243,27 +285,33 @@ fn info_of(args: &FileArgs) -> Result<(PoolInfo, Option<Space>), Box<dyn Error>>
         Err(error) => return about(path, Err(error)),
     };
     let info = about(path, pool.info())?;
-    let space = about(path, space_of(path, pool, info.live_records, &map))?;
-    Ok((info, Some(space)))
+    let recovered = about(path, recovered_of(path, pool, info.live_records, &map))?;
+    Ok((info, Some(recovered)))
 }
 
-/// How full a pool is as recovery would leave it, beside the fill of its logs as they are.
-fn space_of(
+/// A pool as recovery would leave it, beside the fill of its logs as they are.
+fn recovered_of(
     path: &Path,
     pool: UnrecoveredPool<Mapped>,
     live_records: Option<usize>,
     map: &MapOptions,
-) -> Result<Space, PoolError> {
+) -> Result<Recovered, PoolError> {
     let (log_used_bytes, fence_log_used_bytes) = pool.log_used_bytes()?;
-    let mut space = match live_records {
-        Some(0) => pool.read_only()?.space(),
+    let medium = pool.medium();
+    let (domain, detected) = (medium.domain(), medium.describe());
+    let (mut space, root) = match live_records {
+        Some(0) => look(&pool.read_only()?),
         _ => {
             drop(pool);
-            RecoveredPool::open_overlaid(path, map)?.space()
+            look(&RecoveredPool::open_overlaid(path, map)?)
         }
     };
     (space.log_used_bytes, space.fence_log_used_bytes) = (log_used_bytes, fence_log_used_bytes);
-    Ok(space)
+    Ok(Recovered { space, root, domain, detected })
+}
+
+fn look<M: Medium>(pool: &RecoveredPool<M>) -> (Space, Option<(&'static str, String)>) {
+    (pool.space(), pool.describe_root(&roots::walkers()))
 }
 
 fn space_json(space: &Space) -> serde_json::Value {
@@ -279,7 +327,12 @@ fn space_json(space: &Space) -> serde_json::Value {
     })
 }
 
-fn info_json(info: &PoolInfo, space: Option<&Space>, checkpoint: &Beside) -> serde_json::Value {
+fn info_json(
+    info: &PoolInfo,
+    recovered: Option<&Recovered>,
+    checkpoint: &Beside,
+) -> serde_json::Value {
+    let root_about = recovered.and_then(|recovered| recovered.root.as_ref());
     let geometry = info.header.geometry;
     json!({
         "version": info.header.version,
@@ -295,9 +348,10 @@ fn info_json(info: &PoolInfo, space: Option<&Space>, checkpoint: &Beside) -> ser
         "chunks": info.chunks,
         "generation": info.generation,
         "root": info.root.map(|(at, kind)| json!({"at": at.0, "kind": format!("{kind:?}")})),
+        "root_is": roots::json(root_about),
         "in_use": info.live_records.is_none(),
         "live_records": info.live_records,
-        "space": space.map(space_json),
+        "space": recovered.map(|recovered| space_json(&recovered.space)),
         "checkpoint": match checkpoint {
             Ok(None) => serde_json::Value::Null,
             Ok(Some(checkpoint)) => checkpoint_json(checkpoint),
@@ -361,10 +415,10 @@ fn print_space(space: Option<&Space>) -> Result<(), OutputFailed> {
 }
 
 fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let (info, space) = info_of(args)?;
+    let (info, recovered) = info_of(args)?;
     let checkpoint = checkpoint_beside(&args.file, &info);
     if as_json {
-        let record = info_json(&info, space.as_ref(), &checkpoint);
+        let record = info_json(&info, recovered.as_ref(), &checkpoint);
         outln!("{}", crate::document("pool info", seed, vec![record]));
         return Ok(Verdict::Good);
     }
@@ -391,11 +445,14 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         Some((at, kind)) => outln!("root            {kind:?} at {at}"),
         None => outln!("root            none"),
     }
+    if let Some((kind, about)) = recovered.as_ref().and_then(|recovered| recovered.root.as_ref()) {
+        outln!("root is         {kind}: {about}");
+    }
     match info.live_records {
         Some(records) => outln!("live records    {records}"),
         None => outln!("live records    not known: the pool is in use"),
     }
-    print_space(space.as_ref())?;
+    print_space(recovered.as_ref().map(|recovered| &recovered.space))?;
     match checkpoint {
         Ok(None) => outln!("checkpoint      none"),
         Ok(Some(checkpoint)) => {
@@ -490,30 +547,35 @@ fn print_repair(
 
 fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let mut report = CheckReport::default();
+    let walkers = roots::walkers();
     let blocks = match open_to_read(args)?.read_only() {
-        Ok(pool) => pool.allocated_blocks(&mut report),
+        Ok(pool) => pool.blocks_by(&walkers, &mut report),
         Err(PoolError::NeedsRecovery { .. }) => {
             let map = MapOptions { domain: args.domain, ..MapOptions::default() };
             let pool = about(&args.file, RecoveredPool::open_overlaid(&args.file, &map))?;
-            pool.allocated_blocks(&mut report)
+            pool.blocks_by(&walkers, &mut report)
         }
         Err(error) => return about(&args.file, Err(error)),
     };
+    // A leak is no damage here: it has no path.
+    let is_damage = |finding: &&Finding| !matches!(finding, Finding::Leaked { .. });
+    let damage: Vec<_> = report.findings.iter().filter(is_damage).collect();
     if as_json {
-        let records = blocks.iter().map(|(at, bytes)| json!({"at": at.0, "bytes": bytes}));
-        outln!("{}", crate::document("pool dump", seed, records.collect()));
+        let record =
+            |block: &Listed| json!({"at": block.at.0, "bytes": block.bytes, "path": block.path});
+        outln!("{}", crate::document("pool dump", seed, blocks.iter().map(record).collect()));
     } else {
-        for (at, bytes) in &blocks {
-            outln!("{at} {bytes}");
+        for Listed { at, bytes, path } in &blocks {
+            outln!("{at} {bytes} {}", path.as_deref().unwrap_or("-"));
         }
         for (kind, bytes) in &report.bytes_by_kind {
             noteln!("{kind:?}: {bytes} bytes");
         }
     }
-    for finding in &report.findings {
-        noteln!("{}: {finding}", args.file.display());
+    for finding in &damage {
+        noteln!("{}: {}", args.file.display(), roots::with_path(finding, &report));
     }
-    Ok(if report.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(if damage.is_empty() { Verdict::Good } else { Verdict::Bad })
 }
 
 fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {

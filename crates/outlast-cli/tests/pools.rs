@@ -1,10 +1,11 @@
 //! `outlast pool` as a user meets it: statuses, pools in use, and checks in little memory.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use outlast::collections::{ByteMap, Dictionary};
-use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
+use outlast::medium::{CreateOptions, MapOptions, Mapped, OpenOptions};
 use outlast::{Abort, BlockKind, Domain, Pool, RootKind, Runner, Scheme, Transact, Tx};
 
 const OUTLAST: &str = env!("CARGO_BIN_EXE_outlast");
@@ -163,7 +164,9 @@ fn findings_are_shown_up_to_a_limit_and_counted_behind_it() {
 
 #[test]
 fn the_help_of_each_command_has_its_statuses() {
-    for command in ["create", "info", "check", "repair", "dump", "grow", "checkpoint", "restore"] {
+    for command in
+        ["create", "info", "stats", "check", "repair", "dump", "grow", "checkpoint", "restore"]
+    {
         let (code, help, _) = run(Command::new(OUTLAST).args(["pool", command, "--help"]));
         assert_eq!(code, Some(0));
         let (_, statuses) = help.split_once("Exit status:").expect(command);
@@ -487,4 +490,133 @@ fn info_tells_how_full_a_pool_is_and_changes_nothing() {
     assert!(record("info", &path, 0)["checkpoint"]["age_seconds"].as_u64().is_some());
     assert!(pool("info", &path).1.contains("checkpoint age  "));
     assert!(!pool("info", &crashed).1.contains("checkpoint age  "));
+}
+
+/// What the command line tells of a pool and its root, as a document and in lines: the root of each front end by its
+/// name, planted leaks by their places.
+#[test]
+fn roots_of_every_kind_are_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let create = |name: &str, make: &dyn Fn(&mut Tx<'_, Mapped>) -> Result<(), Abort>| {
+        let path = directory.path().join(name);
+        let options = CreateOptions { chunk_bytes: Some(64 << 10), ..CreateOptions::default() };
+        let pool = Pool::create_with(&path, 8 << 20, &options, &OpenOptions::default(), &map());
+        let pool = pool.unwrap();
+        pool.lane().unwrap().run(|tx| make(tx)).unwrap();
+        drop(pool.close());
+        path
+    };
+    let leak = |path: &Path| {
+        let pool = Pool::open_with(path, &OpenOptions::default(), &map()).unwrap();
+        pool.lane().unwrap().run(|tx| tx.alloc(100, BlockKind::General)).unwrap();
+        drop(pool.close());
+    };
+    let redis = create("redis.pool", &|tx| {
+        let mut engine = outlast_redis::Engine::open(tx)?;
+        engine.run(tx, &[b"RPUSH", b"list", b"one"]).map(drop)
+    });
+    let sqlite = create("sqlite.pool", &|tx| outlast_sqlite::store::Store::create(tx).map(drop));
+    let typed = create("typed.pool", &|tx| {
+        let root = outlast::typed::set_described_root(tx, "[optional box of u64; 2]", 16)?;
+        let number = tx.alloc(8, BlockKind::General)?;
+        tx.store_u64(root, number.0)?;
+        tx.store_u64(root.plus(8), 0)
+    });
+    let own = create("own.pool", &|tx| {
+        let (root, below) = (tx.alloc(64, BlockKind::General)?, tx.alloc(64, BlockKind::General)?);
+        tx.store(root, &[0; 64])?;
+        tx.store(below, &[0; 64])?;
+        tx.store_u64(root.plus(24), below.0)?;
+        tx.set_root(root, RootKind::Opaque)
+    });
+    for (path, kind, about, line) in [
+        (&redis, "redis", "databases of `outlast serve`, 1 keys", "db[0][\"list\"]"),
+        (&sqlite, "sqlite", "a SQLite database of 0 bytes", "directory"),
+        (&typed, "typed", "[optional box of u64; 2]", "[0]"),
+    ] {
+        let sound = record("check", path, 0);
+        assert_eq!(sound["findings"], serde_json::json!([]));
+        assert_eq!(sound["reachable"], sound["blocks"]);
+        assert_eq!(sound["root_is"]["kind"], kind);
+        let info = record("info", path, 0);
+        assert!(info["root_is"]["about"].as_str().unwrap().starts_with(about), "{info}");
+        assert!(pool("info", path).1.contains(&format!("root is         {kind}: {about}")));
+        let dump = pool("dump", path);
+        assert_eq!(dump.0, Some(0), "{}", dump.2);
+        assert!(dump.1.lines().any(|row| row.ends_with(&format!(" {line}"))), "{}", dump.1);
+        assert!(!dump.1.lines().any(|row| row.ends_with(" -")), "{}", dump.1);
+        leak(path);
+        let leaking = record("check", path, 1);
+        let findings = leaking["findings"].as_array().unwrap();
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].as_str().unwrap().contains("nothing leads to it"), "{findings:?}");
+        assert!(pool("dump", path).1.lines().any(|row| row.ends_with(" -")));
+    }
+    // Of a program of its own only offsets are known, so a leak is no more than probable.
+    leak(&own);
+    let probable = record("check", &own, 0);
+    assert_eq!(
+        (&probable["findings"], &probable["reachable"]),
+        (&serde_json::json!([]), &2.into())
+    );
+    assert_eq!(probable["unled"].as_array().unwrap().len(), 1);
+    let (_, lines, _) = pool("check", &own);
+    assert!(lines.contains("no block that the root leads to holds its offset"), "{lines}");
+    assert!(
+        lines.contains("3 blocks, 256 bytes, 2 reached by offsets from the root, 1 not; 0"),
+        "{lines}"
+    );
+    let strict = run(Command::new(OUTLAST).args(["pool", "check", "--strict"]).arg(&own));
+    assert_eq!(strict.0, Some(1), "{}", strict.1);
+}
+
+#[test]
+fn statistics_of_a_pool_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("some.pool");
+    let busy = filled(&path, 8 << 20, Scheme::Redo);
+    let told = record("stats", &path, 0);
+    assert_eq!(
+        (&told["space_is_known"], &told["counters_are_known"]),
+        (&false.into(), &false.into())
+    );
+    assert_eq!((&told["pool_bytes"], &told["lanes"]), (&(8 << 20).into(), &8.into()));
+    let (code, text, _) = pool("stats", &path);
+    assert_eq!(code, Some(0));
+    assert!(text.contains("used            not known: another process writes the pool"), "{text}");
+    drop(busy);
+    let told = record("stats", &path, 0);
+    assert_eq!(told["space_is_known"], true);
+    assert!(told["pool_used_bytes"].as_u64() > Some(100_000), "{told}");
+    assert!(told["pool_log_used_bytes"].as_u64() > Some(0), "it was not closed: {told}");
+    assert!(told["promise"].is_string() && told["detected"].is_string(), "{told}");
+    let ratio = told["pool_fragmentation_ratio"].as_f64().unwrap();
+    assert!((0.0..1.0).contains(&ratio), "{told}");
+    let (_, text, _) = pool("stats", &path);
+    assert!(text.contains("commits         not known"), "{text}");
+    let text = run(Command::new(OUTLAST).args(["pool", "stats", "--prometheus"]).arg(&path)).1;
+    assert!(
+        text.contains("# TYPE outlast_pool_used_bytes gauge\noutlast_pool_used_bytes "),
+        "{text}"
+    );
+    let (code, _, stderr) =
+        run(Command::new(OUTLAST).args(["pool", "stats", "--watch", "0"]).arg(&path));
+    assert_eq!(code, Some(2), "{stderr}");
+
+    // Again and again: two documents, then it is ended.
+    let mut watching = Command::new(OUTLAST)
+        .args(["pool", "stats", "--json", "--watch", "1"])
+        .arg(&path)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        // A document ends with a brace at the start of a line, or is one line.
+        let ends =
+            |line: &String| line.starts_with('}') || line.ends_with('}') && line.starts_with('{');
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| ends(&line)));
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
 }

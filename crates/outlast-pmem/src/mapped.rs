@@ -464,6 +464,14 @@ impl Medium for Mapped {
         self.owner.is_running()
     }
 
+    fn persistence(&self) -> Option<Domain> {
+        Some(self.domain)
+    }
+
+    fn sync_count(&self) -> u64 {
+        self.syncs()
+    }
+
     fn file(&self) -> Option<&File> {
         Some(self.file.get())
     }

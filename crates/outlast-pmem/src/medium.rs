@@ -1,6 +1,6 @@
 //! The trait between the runtime and its memory.
 
-use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, TxId};
+use outlast_trace::{ByteRange, Domain, LINE_BYTES, LineAddr, PoolOffset, TxId};
 
 use crate::error::MediumFailure;
 use crate::fence_log::FenceRegion;
@@ -173,6 +173,16 @@ pub trait Medium {
     /// When the system could not write.
     fn write_in_place(&self) -> Result<(), crate::MapError> {
         Ok(())
+    }
+
+    /// The domain that its stores become durable in, where it has one of its own.
+    fn persistence(&self) -> Option<Domain> {
+        None
+    }
+
+    /// System calls that have made pages durable so far; 0 where none do.
+    fn sync_count(&self) -> u64 {
+        0
     }
 
     /// The file whose content the medium is, if it is one's.

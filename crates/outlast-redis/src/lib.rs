@@ -5,6 +5,7 @@
 //! - [`Engine`] runs commands of data in transactions of any runtime: what a checker crashes and
 //!   what measurements drive is the code that the server runs; [`mod@bench`] is such a measurement,
 //!   [`beside`] one of whole servers.
+//! - [`WALKER`] follows such a pool's root for `outlast pool check`.
 //! - [`import`] takes over a file that a redis-server has saved.
 //!
 //! Why so: the pool *is* the database. A command changes it in a transaction, so there is no log to
@@ -61,4 +62,4 @@ pub use engine::Engine;
 pub use engine::requests;
 pub use rdb::{ImportError, Imported, RdbError, import, verify};
 pub use server::{Bound, Options, ServeError, Server, Stopper};
-pub use store::DATABASES;
+pub use store::{DATABASES, WALKER};

@@ -64,6 +64,12 @@ pub(crate) const EXTENT_BYTES: u64 = 64 << 10;
 /// Bytes of the unit in which changes are kept and compared.
 pub(crate) const GRANULE_BYTES: usize = 4096;
 
+/// Extents that are spilled in one transaction of the pool, and so those of a list, at most.
+pub(crate) const SPILL_EXTENTS: usize = 32;
+
+/// In the first word of what is prepared: spilled extents belong to it.
+pub(crate) const HAS_SPILLED: u64 = 1 << 63;
+
 /// Granules of an extent.
 pub(crate) const GRANULES: u64 = EXTENT_BYTES / GRANULE_BYTES as u64;
 

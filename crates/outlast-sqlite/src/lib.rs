@@ -12,6 +12,7 @@
 //! - [`database::Database`] is an open database: pool, store, locks between connections, journal. The
 //!   connections of a process share it.
 //! - [`client`] is the system's SQLite, loaded at run time with the VFS in it, and [`bench`](mod@bench) measures with it.
+//! - [`WALKER`] follows such a pool's root for `outlast pool check`.
 //! - `vfs` and `file` are what SQLite calls; `ffi` has its structures.
 //!
 //! Why changes wait in volatile memory: a transaction of the pool then begins and ends inside the one call
@@ -46,3 +47,6 @@ pub mod store;
 mod stub;
 #[allow(unsafe_code)]
 mod vfs;
+mod walk;
+
+pub use walk::WALKER;

@@ -11,14 +11,8 @@ use crate::changes::{Changed, Changes, Granule, Lens, Part, Spilled};
 use crate::differences::Runs;
 use crate::layout::{
     DIRECTORY, DIRECTORY_ENTRIES, DIRECTORY_ENTRIES_MIN, EXTENT_BYTES, GRANULE_BYTES, GRANULES,
-    LEN, MAGIC, PREPARED, ROOT_BYTES, SPILLED, TABLE_ENTRIES,
+    HAS_SPILLED, LEN, MAGIC, PREPARED, ROOT_BYTES, SPILL_EXTENTS, SPILLED, TABLE_ENTRIES,
 };
-
-/// Extents that are spilled in one transaction of the pool.
-const SPILL_EXTENTS: usize = 32;
-
-/// In the first word of what is prepared: spilled extents belong to it.
-const HAS_SPILLED: u64 = 1 << 63;
 
 /// No name of a super-journal is as long.
 const NAME_BYTES_MAX: u64 = 1 << 16;

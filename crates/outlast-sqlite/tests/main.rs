@@ -26,3 +26,5 @@ mod plain;
 mod shell;
 #[path = "main/volatile.rs"]
 mod volatile;
+#[path = "main/walked.rs"]
+mod walked;

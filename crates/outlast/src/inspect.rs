@@ -5,7 +5,10 @@
 //! - [`CheckReport`] has the findings of [`Pool::check`](crate::Pool::check) and of the checks of a pool that was
 //!   [recovered](crate::recover) and not started: damage, and blocks that nothing leads to.
 //! - [`RepairReport`] has those of a pool with checksums, and the repairs.
+//! - [`walk`] follows the roots of pools, of any program, to all that they lead to.
 //! - [`Space`] tells how much of a pool is used.
+
+pub mod walk;
 
 pub use crate::checksums::{Fault, RepairReport};
 pub use crate::layout::{FORMAT_VERSION, Geometry, POOL_BYTES_MAX};

@@ -5,14 +5,16 @@
 //! site superfluous, and it goes.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::plant::{Plant, met};
+use crate::stats::counts::{IoCounts, UNCOUNTED};
 use crate::versions::Versions;
 
-/// A medium, and which planted bug is switched on. Copied freely.
+/// A medium, the counters of what is asked of it, and which planted bug is switched on. Copied freely.
 pub(crate) struct Io<'a, M: Medium> {
     pub medium: &'a M,
+    counts: &'a IoCounts,
     /// Of a running pool that others may read.
     versions: Option<&'a Versions<M>>,
 }
@@ -151,17 +153,25 @@ impl Site {
     }
 }
 
+/// How many lines a range touches.
+#[inline(always)]
+fn lines_of(at: PoolOffset, len: u64) -> u64 {
+    if len == 0 { 0 } else { (at.0 % LINE_BYTES + len).div_ceil(LINE_BYTES) }
+}
+
 /// A line of the header page that stays zero.
 const NEVER_STORED_TO: LineAddr = LineAddr(5);
 
 impl<'a, M: Medium> Io<'a, M> {
+    /// Of which nothing is counted.
     pub fn new(medium: &'a M) -> Self {
-        Self { medium, versions: None }
+        Self { medium, counts: &UNCOUNTED, versions: None }
     }
 
-    /// That of a running pool.
-    pub fn of_pool(medium: &'a M, versions: Option<&'a Versions<M>>) -> Self {
-        Self { medium, versions }
+    /// That of a running pool, counted there.
+    #[inline(always)]
+    pub fn counted(medium: &'a M, counts: &'a IoCounts, versions: Option<&'a Versions<M>>) -> Self {
+        Self { medium, counts, versions }
     }
 
     /// VERSION-3: these bytes belong to no commit yet, and will be changed.
@@ -209,6 +219,7 @@ impl<'a, M: Medium> Io<'a, M> {
         if self.plants(Plant::FlushTwice) {
             self.medium.flush_range(at, len);
         }
+        self.counts.flushed_lines.add(lines_of(at, len));
         self.medium.flush_range(at, len);
     }
 
@@ -216,9 +227,20 @@ impl<'a, M: Medium> Io<'a, M> {
     #[inline(always)]
     pub fn flush_line(self, site: Site, line: LineAddr) {
         if !M::OBSERVED {
+            self.counts.flushed_lines.add(1);
             return self.medium.flush(line);
         }
         self.flush(site, line.start(), 64);
+    }
+
+    /// Starts the write-back of several lines.
+    #[inline(always)]
+    pub fn flush_each(self, site: Site, lines: &[LineAddr]) {
+        if !M::OBSERVED {
+            self.counts.flushed_lines.add(lines.len() as u64);
+            return lines.iter().for_each(|line| self.medium.flush(*line));
+        }
+        lines.iter().for_each(|line| self.flush(site, line.start(), 64));
     }
 
     /// Streams a line past the caches.
@@ -230,12 +252,14 @@ impl<'a, M: Medium> Io<'a, M> {
         if self.plants(Plant::CleanLineFlushed) {
             self.medium.flush(NEVER_STORED_TO);
         }
+        self.counts.streamed_lines.add(1);
         self.medium.store_line_nt(at.line(), words);
     }
 
     /// Makes durable what this thread flushed or streamed before.
     #[inline(always)]
     pub fn fence(self, site: Site) {
+        self.counts.fences.add(1);
         if !self.plants(Plant::SkipFence(site)) {
             self.medium.fence();
         }
@@ -250,6 +274,7 @@ impl<'a, M: Medium> Io<'a, M> {
     #[inline(always)]
     #[must_use]
     pub fn try_fence(self, site: Site) -> bool {
+        self.counts.fences.add(1);
         let is_durable = self.plants(Plant::SkipFence(site)) || self.medium.try_fence();
         if self.plants(Plant::FenceTwice) {
             self.medium.fence();

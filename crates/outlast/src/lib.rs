@@ -16,11 +16,12 @@
 //!   and words over it.
 //! - [`PoolError`] is the error of a pool, [`Abort`] that of a transaction, which the first takes by `?`;
 //!   [`error`] has their parts.
-//! - [`checkpoint`] has backups, [`inspect`] checks and facts.
+//! - [`checkpoint`] has backups, [`inspect`] checks and facts, [`stats`] what a pool is doing, and [`inspect::walk`] follows
+//!   roots of any program.
 //!
 //! Less often needed: [`Running`] and [`Session`] for callers without a closure; [`Ack`], [`Ticket`] and
 //! [`AsyncTicket`] for commits that are acknowledged later or earlier than their data; [`Scheme`] and [`scheme`] for the ways of
-//! making commits durable; [`medium`] for other memory than a file. The feature `lab` adds schemes for comparison,
+//! making commits durable; [`medium`] for other memory than a file. The feature `tracing` emits events. The feature `lab` adds schemes for comparison,
 //! schemes as published, and planted bugs.
 //!
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing
@@ -97,6 +98,7 @@ pub mod checkpoint;
 mod checksums;
 pub mod collections;
 pub mod error;
+mod events;
 mod gate;
 pub mod inspect;
 mod io;
@@ -117,6 +119,7 @@ mod seq;
 mod session;
 mod solo;
 mod spin;
+pub mod stats;
 mod sync;
 mod transact;
 mod tx;

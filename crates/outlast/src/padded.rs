@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 /// What one thread stores to often and others do not want to wait for: it has its lines, and the
 /// neighbours that are fetched with them, for itself.
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(T);
 

@@ -1,8 +1,9 @@
 //! Blocks, loads, stores and the root, in a lane's transaction.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 
-use outlast::{BlockKind, ByteRange, PoolOffset, RootKind, Transact};
+use outlast::typed::{described_root, set_described_root};
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Transact};
 
 use super::code::outlast_code;
 use super::lane::outlast_lane;
@@ -163,4 +164,78 @@ pub unsafe extern "C" fn outlast_root(lane: outlast_lane, at: *mut u64) -> outla
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_set_root(lane: outlast_lane, at: u64) -> outlast_code {
     guarded(|| in_transaction(lane.id, |tx| tx.set_root(PoolOffset(at), RootKind::Opaque)))
+}
+
+/// # Safety
+/// - `schema` is null or a text that ends with a zero, which no thread changes meanwhile.
+unsafe fn read_schema<'a>(schema: *const c_char) -> Result<&'a str, Failure> {
+    if schema.is_null() {
+        return Err(Failure::bad("the schema is null"));
+    }
+    // SAFETY: it is not null, so the caller says that it is a text.
+    let text = unsafe { CStr::from_ptr(schema) };
+    text.to_str().map_err(|_| Failure::bad("the schema is no UTF-8"))
+}
+
+/// A text that is no schema, or not that of the root, is a bad argument, and no failure of the transaction.
+fn of_schema<R>(outcome: Result<R, Abort>) -> Result<Result<R, Failure>, Abort> {
+    match outcome {
+        Err(Abort::Cancelled(reason)) => Ok(Err(Failure::bad(reason.text()))),
+        Err(abort @ Abort::Schema(_)) => Ok(Err(Failure::bad(abort.to_string()))),
+        other => other.map(Ok),
+    }
+}
+
+/// Stores the offset of the value of a root that outlast_set_described_root, or a program in Rust, has
+/// made with that schema; 0 if the pool has no root. With a root of another schema, or without one, it is
+/// OUTLAST_BAD_ARGUMENT, and outlast_last_error tells both.
+///
+/// # Safety
+/// - `schema` is null or a text that ends with a zero, which no thread changes meanwhile.
+/// - `at` is null or an offset can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_described_root(
+    lane: outlast_lane,
+    schema: *const c_char,
+    at: *mut u64,
+) -> outlast_code {
+    guarded(|| {
+        check_place(at)?;
+        // SAFETY: the caller says so.
+        let schema = unsafe { read_schema(schema)? };
+        let root = in_transaction(lane.id, |tx| of_schema(described_root(tx, schema)))??;
+        // SAFETY: it is not null, so the caller says that an offset can be stored there.
+        unsafe { at.write(root.map_or(0, |value| value.0)) };
+        Ok(())
+    })
+}
+
+/// Makes a new root of `size` bytes, of the type that the schema begins with, and stores the offset of its value,
+/// which the caller stores in the same transaction. The pool keeps the schema: by it `outlast pool check` and
+/// outlast_check follow the root to all blocks, and find those that leak or have two owners. For instance
+///
+///     ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1,
+///     16 last: optional pointer to entry v1 }; entry v1 { 0 next: optional box of entry v1, 8 number: u64 }
+///
+/// in one line: a box owns a block of its own, a pointer does not; both are offsets, and 0 is none. An old root of
+/// another schema is replaced, and its own block freed.
+///
+/// # Safety
+/// - As of outlast_described_root.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_set_described_root(
+    lane: outlast_lane,
+    schema: *const c_char,
+    size: u64,
+    at: *mut u64,
+) -> outlast_code {
+    guarded(|| {
+        check_place(at)?;
+        // SAFETY: the caller says so.
+        let schema = unsafe { read_schema(schema)? };
+        let value = in_transaction(lane.id, |tx| of_schema(set_described_root(tx, schema, size)))??;
+        // SAFETY: it is not null, so the caller says that an offset can be stored there.
+        unsafe { at.write(value.0) };
+        Ok(())
+    })
 }

@@ -1,10 +1,13 @@
 //! Creating, opening, checking and closing pools.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::UnrecoveredPool;
+use outlast::stats::ABORT_CAUSES;
 use outlast::{Ack, Pool, Scheme};
 use outlast_pmem::{Domain, MapOptions, Medium};
 
@@ -75,6 +78,80 @@ pub struct outlast_info {
     pub lanes: u32,
     /// 1 when it keeps checksums, else 0.
     pub checksums: u32,
+}
+
+/// How full a pool is, and its work since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_stats {
+    /// The name of the domain that it was opened in: the failures that it survives. The text lives as long as the
+    /// program.
+    pub domain: *const c_char,
+    /// What that promises, in one sentence. The text lives as long as the program.
+    pub promise: *const c_char,
+    /// Bytes of the pool.
+    pub pool_bytes: u64,
+    /// Bytes of its heap.
+    pub heap_bytes: u64,
+    /// Bytes of allocated blocks.
+    pub used_bytes: u64,
+    /// The other bytes of the heap.
+    pub free_bytes: u64,
+    /// Bytes of the longest free run.
+    pub largest_free_bytes: u64,
+    /// Bytes of the logs of all lanes.
+    pub log_bytes: u64,
+    /// Those with live records.
+    pub log_used_bytes: u64,
+    /// Bytes of the log of fences; 0 without one.
+    pub fence_log_bytes: u64,
+    /// Those that a loss of power would need.
+    pub fence_log_used_bytes: u64,
+    /// How many lanes it has.
+    pub lanes: u64,
+    /// How many of them threads have.
+    pub lanes_taken: u64,
+    /// Transactions that stored something and were committed.
+    pub commits: u64,
+    /// Records of commits; those of commits that were put off share one.
+    pub records: u64,
+    /// Commits that returned before they were durable.
+    pub put_off: u64,
+    /// Times that another transaction was in the way.
+    pub conflicts: u64,
+    /// Times that all waited for one transaction, after many conflicts in a row.
+    pub conflict_storms: u64,
+    /// Transactions that ended without a commit, by their causes: outlast_abort_cause_name tells them.
+    pub aborts: [u64; 8],
+    /// Lines whose write-back was asked for.
+    pub flushed_lines: u64,
+    /// Lines stored past the caches.
+    pub streamed_lines: u64,
+    /// Fences.
+    pub fences: u64,
+    /// System calls that made pages of the file durable.
+    pub syncs: u64,
+    /// Sweeps, which free lines of the logs.
+    pub sweeps: u64,
+    /// Their time, in nanoseconds.
+    pub sweep_ns: u64,
+    /// The longest.
+    pub sweep_ns_max: u64,
+    /// Times that the pool has grown.
+    pub growths: u64,
+    /// By so many bytes.
+    pub grown_bytes: u64,
+    /// Records that recovery put back at the opening.
+    pub recovery_undone: u64,
+    /// Commits that it replayed.
+    pub recovery_replayed: u64,
+    /// How long it took, in nanoseconds.
+    pub recovery_ns: u64,
+    /// 1 after a write to the file has failed: the pool takes no transactions any more.
+    pub has_failed: u64,
+    /// Zero.
+    pub reserved: [u64; 8],
 }
 
 /// The options, read.
@@ -234,8 +311,87 @@ pub unsafe extern "C" fn outlast_pool_info(
     })
 }
 
-/// Recovers the pool of that path and checks all of its metadata, and its checksums where it
-/// keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
+/// How full a pool is, and its work since it was opened. Takes a look at each chunk of the heap.
+///
+/// # Safety
+/// - `stats` is null or can be stored to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_pool_stats(
+    pool: outlast_pool,
+    stats: *mut outlast_stats,
+) -> outlast_code {
+    guarded(|| {
+        check_place(stats)?;
+        let found = stats_of(&*sessions::pool(pool.id)?);
+        // SAFETY: it is not null, so the caller says that it can be stored to.
+        unsafe { stats.write(found) };
+        Ok(())
+    })
+}
+
+fn stats_of(pool: &Pool) -> outlast_stats {
+    let (space, counters, domain) = (pool.space(), pool.counters(), pool.medium().domain());
+    let [name, promise] = domain_texts(domain);
+    let nanos = |time: Duration| time.as_nanos() as u64;
+    outlast_stats {
+        domain: name.as_ptr(),
+        promise: promise.as_ptr(),
+        pool_bytes: pool.medium().len(),
+        heap_bytes: space.heap_bytes,
+        used_bytes: space.used_bytes,
+        free_bytes: space.free_bytes,
+        largest_free_bytes: space.largest_free_bytes,
+        log_bytes: space.log_bytes,
+        log_used_bytes: space.log_used_bytes,
+        fence_log_bytes: space.fence_log_bytes,
+        fence_log_used_bytes: space.fence_log_used_bytes,
+        lanes: pool.header().geometry.lanes.into(),
+        lanes_taken: counters.lanes_taken.into(),
+        commits: counters.commits,
+        records: counters.records,
+        put_off: counters.put_off,
+        conflicts: counters.conflicts,
+        conflict_storms: counters.turns_alone,
+        aborts: counters.aborts,
+        flushed_lines: counters.flushed_lines,
+        streamed_lines: counters.streamed_lines,
+        fences: counters.fences,
+        syncs: counters.syncs,
+        sweeps: counters.sweeps,
+        sweep_ns: nanos(counters.sweep_time),
+        sweep_ns_max: nanos(counters.sweep_time_max),
+        growths: counters.growths,
+        grown_bytes: counters.grown_bytes,
+        recovery_undone: counters.recovery.undone as u64,
+        recovery_replayed: counters.recovery.replayed as u64,
+        recovery_ns: nanos(counters.recovery_time),
+        has_failed: counters.has_failed.into(),
+        reserved: [0; 8],
+    }
+}
+
+/// A domain's name and its promise, as C has texts.
+fn domain_texts(domain: Domain) -> &'static [CString; 2] {
+    static TEXTS: OnceLock<Vec<[CString; 2]>> = OnceLock::new();
+    let texts = TEXTS.get_or_init(|| {
+        let of = |domain: &Domain| [domain.row().name, domain.promise()].map(crate::guard::c_text);
+        Domain::ALL.iter().map(of).collect()
+    });
+    let place = Domain::ALL.iter().position(|one| *one == domain);
+    &texts[place.expect("it is one of all")]
+}
+
+/// The cause of the aborts that are counted at that place, from 0; null behind the last. The text lives as long as the
+/// program.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_abort_cause_name(number: usize) -> *const c_char {
+    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
+    let all = || ABORT_CAUSES.iter().map(|cause| crate::guard::c_text(cause)).collect();
+    NAMES.get_or_init(all).get(number).map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+/// Recovers the pool of that path and checks all of its metadata, its checksums where it keeps any, and
+/// under a root that is described (outlast_set_described_root) that every block has one owner. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
 /// outlast_last_error tells the first. No other process may have the pool open.
 ///
 /// # Safety

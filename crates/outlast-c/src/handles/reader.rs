@@ -9,11 +9,11 @@ use outlast::medium::{Mapped, Overlay, Snapshot};
 use outlast::recover::Reader;
 use outlast::{Abort, PoolOffset, PoolReader, Transact};
 
-use super::code::outlast_code::*;
 use super::code::outlast_code;
-use crate::error::{Failure, Kind, guarded, row_of_number};
+use super::code::outlast_code::*;
 use super::pool::{check_place, outlast_options, read, read_path};
 use super::sessions::{next_number, no_handle};
+use crate::error::{Failure, Kind, guarded, row_of_number};
 use crate::memory::length_of;
 use crate::per_process::PerProcess;
 
@@ -97,7 +97,8 @@ pub unsafe extern "C" fn outlast_read(
                 let snapshot = std::ptr::from_mut(tx).cast::<outlast_snapshot>();
                 // SAFETY: the caller says that it can be called so; the snapshot outlives the call.
                 let number = unsafe { body(snapshot, context) };
-                code = row_of_number::<outlast_code>(number).map_or(OUTLAST_BAD_ARGUMENT, |row| row.1);
+                code =
+                    row_of_number::<outlast_code>(number).map_or(OUTLAST_BAD_ARGUMENT, |row| row.1);
                 match code {
                     OUTLAST_OK => Ok(()),
                     _ => Err(Abort::cancelled("the body says so")),

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use outlast::PoolError;
 use outlast::checkpoint::Checkpoint;
-use outlast::inspect::{CheckReport, PoolInfo};
+use outlast::inspect::walk::OFFSETS;
+use outlast::inspect::{CheckReport, Finding, PoolInfo};
 use outlast::medium::MapOptions;
 use outlast::recover::UnrecoveredPool;
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
-use super::{FileArgs, about, print_findings, steps};
+use super::{CheckArgs, about, print_findings, roots, steps};
 use crate::say::{OutputFailed, outln};
 use crate::{CommandResult, Verdict};
 
@@ -22,24 +23,38 @@ struct Outcome {
     unopened: Option<String>,
     report: CheckReport,
     live_records: usize,
+    /// Blocks that probably leak are findings.
+    is_strict: bool,
 }
 
 impl Outcome {
     /// What is wrong, as far as it was kept, in words.
     fn findings(&self) -> impl Iterator<Item = String> + '_ {
-        let found = self.report.findings.iter().map(ToString::to_string);
+        let found = self.report.findings.iter();
+        let found = found.map(|finding| roots::with_path(finding, &self.report));
         self.unopened.iter().cloned().chain(found)
     }
 
+    /// Blocks that probably leak, in words.
+    fn unled(&self) -> impl Iterator<Item = String> + '_ {
+        self.report.unled.iter().map(|finding| match finding {
+            Finding::Leaked { at, bytes } => format!(
+                "block of {bytes} bytes at {at}: no block that the root leads to holds its offset"
+            ),
+            other => other.to_string(),
+        })
+    }
+
     fn count(&self) -> u64 {
-        u64::from(self.unopened.is_some()) + self.report.findings.count()
+        let unled = if self.is_strict { self.report.unled.count() } else { 0 };
+        u64::from(self.unopened.is_some()) + self.report.findings.count() + unled
     }
 }
 
 /// Sound or damaged; whatever is no pool, or cannot be read, is bad input.
-pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let path = &args.file;
-    let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
+pub(super) fn check(args: &CheckArgs, as_json: bool, seed: u64) -> CommandResult {
+    let path = &args.file.file;
+    let map = MapOptions { read_only: true, domain: args.file.domain, ..MapOptions::default() };
     let outcome = match UnrecoveredPool::open_file(path, &map).and_then(look) {
         Err(error) if error.is_damage() => unopened(error),
         Err(error @ PoolError::Map(MapError::BadLength { .. })) => match PoolInfo::peek(path) {
@@ -49,6 +64,7 @@ pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult 
         },
         outcome => about(path, outcome)?,
     };
+    let outcome = Outcome { is_strict: args.strict, ..outcome };
     let verdict = if outcome.count() == 0 { Verdict::Good } else { Verdict::Bad };
     verdict.after(print(path, &outcome, as_json, seed))
 }
@@ -64,16 +80,16 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
     let mut tell = steps();
     let live_records = pool.info()?.live_records.unwrap_or_default();
     let report = match live_records {
-        0 => pool.read_only()?.check_telling(&mut tell),
+        0 => pool.read_only()?.check_by(&roots::walkers(), &mut tell),
         _ => {
             let of_log = pool.harmless_damage();
             let copy = UnrecoveredPool::open(Overlay::new(pool.into_medium()))?;
-            let mut report = copy.recover()?.check_telling(&mut tell);
+            let mut report = copy.recover()?.check_by(&roots::walkers(), &mut tell);
             report.findings.extend(of_log.iter().cloned());
             report
         }
     };
-    Ok(Outcome { unopened: None, report, live_records })
+    Ok(Outcome { report, live_records, ..Outcome::default() })
 }
 
 /// The command that puts a pool back that cannot be opened.
@@ -98,7 +114,7 @@ fn quoted(path: &Path) -> String {
 }
 
 fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(), OutputFailed> {
-    let Outcome { unopened, report, live_records } = outcome;
+    let Outcome { unopened, report, live_records, .. } = outcome;
     if as_json {
         let record = json!({
             "file": path.display().to_string(),
@@ -111,12 +127,16 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
             "chunks_class": report.chunks_class,
             "chunks_large": report.chunks_large,
             "reachable": report.reachable,
+            "root_is": roots::json(report.root.as_ref()),
+            "unled": outcome.unled().collect::<Vec<_>>(),
+            "unled_more": report.unled.more(),
             "live_records": live_records,
         });
         outln!("{}", crate::document("pool check", seed, vec![record]));
         return Ok(());
     }
     print_findings(path, outcome.findings(), report.findings.more())?;
+    print_findings(path, outcome.unled(), report.unled.more())?;
     if *live_records > 0 {
         outln!("{live_records} log records wait for recovery; a recovered copy was checked");
     }
@@ -125,7 +145,12 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
     }
     let reach = match report.reachable {
         _ if unopened.is_some() => "it cannot be opened".to_owned(),
-        Some(reached) => format!("{reached} reached from the root"),
+        Some(reached) => match (&report.root, report.unled.count()) {
+            (Some((kind, _)), unled) if *kind == OFFSETS.name() => {
+                format!("{reached} reached by offsets from the root, {unled} not")
+            }
+            _ => format!("{reached} reached from the root"),
+        },
         None => "reachability unknown: the root is of the user's own kind".to_owned(),
     };
     outln!(

@@ -120,6 +120,9 @@ impl State {
         add("Persistence", "loading", text("0"), None);
         add("Persistence", "durability", text("every acknowledged write"), None);
         add("Persistence", "scheme", self.pool.scheme().to_string(), None);
+        let domain = self.pool.medium().domain();
+        add("Persistence", "domain", domain.to_string(), None);
+        add("Persistence", "domain_promise", text(domain.promise()), None);
         add("Persistence", "aof_enabled", text("0"), None);
         let saves = i32::from(self.saving.runs.load(Ordering::Acquire));
         add("Persistence", "rdb_bgsave_in_progress", saves.to_string(), None);
@@ -134,7 +137,7 @@ impl State {
         let failed = self.saving.has_failed.load(Ordering::Acquire);
         let status = if failed { "err" } else { "ok" };
         add("Persistence", "rdb_last_bgsave_status", text(status), None);
-        let counts = &self.counts;
+        let (counts, of_pool) = (&self.counts, self.pool.counters());
         let of_stats = [
             ("total_connections_received", counts.connections),
             ("total_commands_processed", counts.commands),
@@ -147,7 +150,13 @@ impl State {
             ("keyspace_misses", counts.misses),
             ("total_error_replies", counts.errors),
             ("transactions_of_data", counts.groups),
-            ("commits", self.pool.commits()),
+            ("commits", of_pool.commits),
+            ("conflicts", of_pool.conflicts),
+            ("aborts", of_pool.aborted()),
+            ("fences", of_pool.fences),
+            ("syncs", of_pool.syncs),
+            ("sweeps", of_pool.sweeps),
+            ("growths", of_pool.growths),
         ];
         for (name, value) in of_stats {
             add("Stats", name, value.to_string(), Some("counter"));
@@ -221,8 +230,13 @@ impl State {
                 body.len()
             ));
         }
-        let mut body = String::new();
+        let stats = self.pool.stats_beside(self.look_at_space());
+        let of_pool: Vec<_> = stats.rows().into_iter().map(|row| row.name).collect();
+        let mut body = stats.to_prometheus();
         for line in self.lines(tx)? {
+            if of_pool.contains(&line.name.as_str()) {
+                continue;
+            }
             if let Some(kind) = line.metric {
                 let name = format!("outlast_{}", line.name);
                 let _ = write!(body, "# TYPE {name} {kind}\n{name} {}\n", line.value);

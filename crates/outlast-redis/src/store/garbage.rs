@@ -14,22 +14,47 @@ use crate::store::mem::{Mem, damaged};
 use crate::store::seq::Seq;
 use crate::store::stream::{Group, Stream};
 use crate::store::table::Table;
+use crate::store::walk::Values;
 
 const MEMBERS: u64 = 1;
 const SEQUENCE: u64 = 2;
 const KEYS: u64 = 3;
 const STREAM: u64 = 4;
 const GROUP: u64 = 5;
+/// Bytes of an item of the list.
+pub(super) const ITEM_BYTES: u64 = 32;
 /// Entries that one transaction frees.
 const STEP: usize = 32;
 
 fn push(mem: &mut Mem<'_>, root: &Root, what: u64, at: PoolOffset) -> Result<(), Abort> {
-    let item = mem.alloc(32, BlockKind::General)?;
+    let item = mem.alloc(ITEM_BYTES, BlockKind::General)?;
     let next = mem.load_u64(root.garbage_at())?;
     mem.store_u64(item, next)?;
     mem.store_u64(item.plus(8), what)?;
     mem.store_u64(item.plus(16), at.0)?;
     mem.store_u64(root.garbage_at(), item.0)
+}
+
+/// A thing that is to be freed.
+pub(super) enum Part {
+    Table(Values),
+    Seq,
+    Stream,
+    Group,
+}
+
+/// The thing that an item of the list leads to, and where it is.
+pub(super) fn parts(mem: &mut Mem<'_>, item: PoolOffset) -> Result<(Part, PoolOffset), Abort> {
+    let at = PoolOffset(mem.load_u64(item.plus(16))?);
+    let part = match mem.load_u64(item.plus(8))? {
+        MEMBERS => Part::Table(Values::Members),
+        KEYS => Part::Table(Values::Keys),
+        SEQUENCE => Part::Seq,
+        STREAM => Part::Stream,
+        GROUP => Part::Group,
+        _ => return Err(damaged(item, "an unknown thing to be freed")),
+    };
+    Ok((part, at))
 }
 
 /// The large part of a value is no longer wanted.

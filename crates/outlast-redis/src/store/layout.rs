@@ -27,7 +27,7 @@ const FEATURES_AT: u64 = 48;
 const IMPORT_AT: u64 = 56;
 const DATABASES_AT: u64 = 64;
 const DATABASE_BYTES: u64 = 32;
-const ROOT_BYTES: u64 = DATABASES_AT + DATABASES as u64 * DATABASE_BYTES;
+pub(super) const ROOT_BYTES: u64 = DATABASES_AT + DATABASES as u64 * DATABASE_BYTES;
 
 /// The database that an import builds large values in. Clients cannot reach it.
 pub(crate) const IMPORT_DATABASE: usize = DATABASES;
@@ -43,22 +43,36 @@ pub(crate) struct Root {
     pub hasher: Hasher,
 }
 
+/// Whether a block begins as a root does.
+pub(super) fn is_root(mem: &mut Mem<'_>, at: PoolOffset) -> Result<bool, Abort> {
+    Ok(mem.load_u64(at)? == MAGIC)
+}
+
+/// The features of a root that this version does not know.
+pub(super) fn features_unknown(mem: &mut Mem<'_>, at: PoolOffset) -> Result<u64, Abort> {
+    Ok(mem.load_u64(at.plus(FEATURES_AT))? & !FEATURES)
+}
+
 impl Root {
+    /// The root at a place where there is one.
+    pub(super) fn at(mem: &mut Mem<'_>, at: PoolOffset) -> Result<Self, Abort> {
+        let secret = (mem.load_u64(at.plus(SECRET_AT))?, mem.load_u64(at.plus(SECRET_AT + 8))?);
+        Ok(Self { at, hasher: Hasher { secret } })
+    }
+
     /// That of the pool; a pool without a root gets an empty one.
     pub fn open(mem: &mut Mem<'_>) -> Result<Self, Abort> {
         match mem.root()? {
             None => Self::create(mem, Uuid::new_v4().as_u64_pair()),
-            Some((at, RootKind::Opaque)) if mem.load_u64(at)? == MAGIC => {
-                let features = mem.load_u64(at.plus(FEATURES_AT))?;
-                if features & !FEATURES != 0 {
+            Some((at, RootKind::Opaque)) if is_root(mem, at)? => {
+                if features_unknown(mem, at)? != 0 {
+                    let features = mem.load_u64(at.plus(FEATURES_AT))?;
                     return Err(Abort::cancelled(format!(
                         "a newer version of outlast wrote values into this pool of a type that this \
                          version does not know (features {features:#x}): serve it with that version",
                     )));
                 }
-                let secret =
-                    (mem.load_u64(at.plus(SECRET_AT))?, mem.load_u64(at.plus(SECRET_AT + 8))?);
-                Ok(Self { at, hasher: Hasher { secret } })
+                Self::at(mem, at)
             }
             Some(_) => Err(Abort::cancelled(
                 "the pool holds something else than a database of `outlast serve`: \

@@ -18,8 +18,14 @@ pub(crate) mod seq;
 mod size;
 pub(crate) mod stream;
 pub(crate) mod table;
+mod walk;
 pub(crate) mod zset;
 
 pub(crate) use keys::{Changes, Event, Fact, Found, Keys};
+use outlast::inspect::walk::Walker;
+
 pub use layout::DATABASES;
 pub(crate) use layout::{IMPORT_DATABASE, Root};
+
+/// Follows the roots of pools that the server has made, for `RecoveredPool::check_by`.
+pub static WALKER: &dyn Walker = &walk::ServerRoots;

@@ -28,7 +28,7 @@ const FIRST_BITS: u32 = FIRST.trailing_zeros();
 /// The last segment has 2^25 slots: half of the largest block.
 const SEGMENTS: u64 = 23;
 const BUCKETS_MAX: u64 = FIRST << (SEGMENTS - 1);
-const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
+pub(super) const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
 /// Cursors are the upper bits of a place: no table has more buckets.
 const CURSOR_SHIFT: u32 = 16;
 /// Chains are longer only by rare chance: what lies further back is drawn less often.
@@ -88,7 +88,7 @@ impl Table {
         mem.store_u64(self.at, len)
     }
 
-    fn buckets(self, mem: &mut Mem<'_>) -> Result<u64, Abort> {
+    pub(super) fn buckets(self, mem: &mut Mem<'_>) -> Result<u64, Abort> {
         let buckets = mem.load_u64(self.at.plus(8))?;
         match (FIRST..=BUCKETS_MAX).contains(&buckets) {
             true => Ok(buckets),
@@ -117,10 +117,31 @@ impl Table {
         self.at.plus(16 + 8 * segment)
     }
 
-    fn slot(self, mem: &mut Mem<'_>, bucket: u64) -> Result<PoolOffset, Abort> {
+    pub(super) fn slot(self, mem: &mut Mem<'_>, bucket: u64) -> Result<PoolOffset, Abort> {
         let (segment, index) = Self::segment(bucket);
         let segment = mem.load_u64(self.segment_at(segment))?;
         Ok(PoolOffset(segment).plus(index * 8))
+    }
+
+    /// Whether a hash belongs into a bucket.
+    pub(super) fn is_bucket_of(
+        self,
+        mem: &mut Mem<'_>,
+        bucket: u64,
+        hash: u64,
+    ) -> Result<bool, Abort> {
+        Ok(Self::bucket(self.buckets(mem)?, hash) == bucket)
+    }
+
+    /// Its segments and their bytes. Words behind those in use are of earlier segments.
+    pub(super) fn segments(self, mem: &mut Mem<'_>) -> Result<Vec<(PoolOffset, u64)>, Abort> {
+        let (last, _) = Self::segment(self.buckets(mem)? - 1);
+        let mut segments = Vec::new();
+        for segment in 0..=last {
+            let slots = FIRST << segment.saturating_sub(1);
+            segments.push((PoolOffset(mem.load_u64(self.segment_at(segment))?), 8 * slots));
+        }
+        Ok(segments)
     }
 
     /// The entry of a key.

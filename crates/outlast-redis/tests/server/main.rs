@@ -13,3 +13,4 @@ mod notices;
 mod peer;
 mod scripts;
 mod streams;
+mod walked;

@@ -55,6 +55,7 @@ pub use format::CHECKPOINT_VERSION;
 pub use restore::{Checkpoint, CheckpointInfo, checkpoint_path, restore};
 
 use crate::ack::Ticket;
+use crate::events::event;
 use crate::layout::{FLOOR_AT, HEADER_PAGE_BYTES};
 use crate::plant::Plant;
 use crate::pool::Pool;
@@ -217,6 +218,13 @@ impl<M: Medium> Pool<M> {
             Ok(None) | Err(_) => {}
         }
         report.took = started.elapsed();
+        event!(
+            INFO,
+            "checkpoint",
+            number = report.number,
+            pages = report.pages_written,
+            micros = report.took.as_micros() as u64,
+        );
         Ok(report)
     }
 

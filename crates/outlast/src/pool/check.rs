@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
-use super::blocks::{BlockMap, Reached};
+use super::blocks::BlockMap;
 use crate::alloc::class::BITS;
 use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
 use crate::checksums::Fault;
-use crate::collections::{Reach, walk_any, walk_root};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
@@ -25,7 +24,6 @@ use crate::pool::{
 };
 use crate::recover::is_closed;
 use crate::transact::BlockKind;
-use crate::typed::layout::ROOT_MAGIC;
 
 /// One thing that is wrong with a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,8 +166,15 @@ pub struct CheckReport {
     pub chunks_large: u64,
     /// Allocated bytes of each kind of block.
     pub bytes_by_kind: BTreeMap<BlockKind, u64>,
-    /// Blocks that the root leads to; `None` when the root's kind is not known here.
+    /// Blocks that the root leads to; `None` when the root's kind is not known here, or its walk came to damage.
     pub reachable: Option<u64>,
+    /// The root in words, and the name of the walker that knows it.
+    pub root: Option<(&'static str, String)>,
+    /// Blocks that probably leak: no block that the root leads to holds their offset, and the walker knows no more of
+    /// the program than that. Findings only where the program stores offsets as they are.
+    pub unled: Findings,
+    /// The paths of the pointers and values that findings are about, by the place that those name.
+    pub paths: BTreeMap<PoolOffset, String>,
 }
 
 /// How far a check or a repair has come, for a caller that shows it.
@@ -221,7 +226,7 @@ impl<M: Medium> RecoveredPool<M> {
     }
 
     /// As [`allocated_blocks`](Self::allocated_blocks), in little memory.
-    fn map_blocks(&self, report: &mut CheckReport, tell: &mut Tell<'_>) -> BlockMap {
+    pub(super) fn map_blocks(&self, report: &mut CheckReport, tell: &mut Tell<'_>) -> BlockMap {
         let geometry = &self.header().geometry;
         let heap_end = geometry.chunk_at(self.chunks()).0;
         let mut blocks = BlockMap::new(*geometry, self.chunks());
@@ -269,7 +274,7 @@ impl<M: Medium> RecoveredPool<M> {
         let bytes = geometry.run_bytes(chunks);
         report.chunks_large += chunks;
         *report.bytes_by_kind.entry(kind).or_default() += bytes;
-        blocks.add_large(chunk, bytes);
+        blocks.add_large(chunk, chunks, bytes);
         for inner in chunk + 1..chunk + chunks {
             // HEAP-3.
             let at = geometry.directory_at(inner);
@@ -321,7 +326,7 @@ impl<M: Medium> RecoveredPool<M> {
     }
 
     /// As [`check_metadata`](Self::check_metadata), in little memory.
-    fn map_metadata(&self, tell: &mut Tell<'_>) -> (CheckReport, BlockMap) {
+    pub(super) fn map_metadata(&self, tell: &mut Tell<'_>) -> (CheckReport, BlockMap) {
         let mut report = CheckReport::default();
         self.check_header_page(&mut report);
         self.check_lanes(&mut report);
@@ -445,105 +450,10 @@ impl<M: Medium> RecoveredPool<M> {
         fences::end(io, self.header())?;
         Ok(lines.len() as u64)
     }
-
-    /// The whole check: metadata, checksums, and the allocator against what the root object reaches, as far
-    /// as the root is one of the structures of [`collections`](crate::collections).
-    ///
-    /// Of a snapshot beside a writer neither logs nor checksums are looked at, which are the writer's.
-    ///
-    /// It takes memory for a few bits of each block that there is room for, and for the findings that
-    /// it keeps.
-    pub fn check(&self) -> CheckReport {
-        self.check_telling(&mut |_| {})
-    }
-
-    /// As [`check`](Self::check), and tells how far it has come, often.
-    pub fn check_telling(&self, tell: &mut dyn FnMut(CheckStep)) -> CheckReport {
-        let root = self.root().ok().flatten();
-        self.check_with_telling(tell, |medium, block| {
-            let Some((at, kind)) = root else { return Ok(true) };
-            let mut read = raw(medium);
-            walk_root(kind, at, &mut read, block, |_, _, _| Ok(()))
-                .map(|reach| reach == Reach::Whole)
-                .map_err(|damage| damage.to_string())
-        })
-    }
-
-    /// The check with a walk of the caller's own. `visit` follows the root object and calls back
-    /// with each block that a pointer leads to and the bytes the structure uses of it; it
-    /// answers `Ok(false)` when it does not know this kind of root, and `Err` with what it found
-    /// broken.
-    pub fn check_with<V>(&self, visit: V) -> CheckReport
-    where
-        V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
-    {
-        self.check_with_telling(&mut |_| {}, visit)
-    }
-
-    fn check_with_telling<V>(&self, tell: &mut Tell<'_>, visit: V) -> CheckReport
-    where
-        V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
-    {
-        let (mut report, mut blocks) = self.map_metadata(tell);
-        self.for_each_fault(
-            &mut |chunk| {
-                tell(CheckStep { stage: CheckStage::Checksums, done: chunk, total: self.chunks() });
-            },
-            |fault| report.findings.push(Finding::Fault(fault)),
-        );
-        let (total, findings) = (report.blocks, &mut report.findings);
-        let mut reached = 0;
-        let known = visit(self.medium(), &mut |at, bytes| {
-            reached += 1;
-            let stage = CheckStage::Reachability;
-            tell(CheckStep { stage, done: reached, total });
-            match blocks.reach(at, bytes) {
-                Reached::First => {}
-                Reached::Again => findings.push(Finding::ReachedTwice { at }),
-                Reached::NoBlock => findings.push(Finding::NotAllocated { at, bytes }),
-            }
-        });
-        if known == Ok(false) && self.has_typed_root() {
-            self.check_typed(&blocks, findings);
-        }
-        match known {
-            Ok(true) => {
-                report.reachable = Some(reached);
-                let leaked = blocks.iter().filter(|(_, _, reached)| !reached);
-                let leaked = leaked.map(|(at, bytes, _)| Finding::Leaked { at, bytes });
-                report.findings.extend(leaked);
-            }
-            Ok(false) => {}
-            Err(what) => {
-                let at = self.root().ok().flatten().map_or(PoolOffset(0), |root| root.0);
-                report.findings.push(Finding::Damaged { at, what });
-            }
-        }
-        report
-    }
-}
-
-impl<M: Medium> RecoveredPool<M> {
-    fn has_typed_root(&self) -> bool {
-        let root = self.root().ok().flatten();
-        let mut magic = [0; 8];
-        root.is_some_and(|(at, _)| raw(self.medium())(at, &mut magic))
-            && u64::from_le_bytes(magic) == ROOT_MAGIC
-    }
-
-    /// Which collections a typed root leads to only its program knows. Those that are maps and trees begin with
-    /// their magic, and are followed from there.
-    fn check_typed(&self, blocks: &BlockMap, findings: &mut Findings) {
-        for (at, _, _) in blocks.iter() {
-            if let Err(damage) = walk_any(at, &mut raw(self.medium())) {
-                findings.push(damaged(damage.at, damage.what));
-            }
-        }
-    }
 }
 
 /// Reads a medium's bytes, as far as it has them.
-fn raw<M: Medium>(medium: &M) -> impl FnMut(PoolOffset, &mut [u8]) -> bool {
+pub(super) fn raw<M: Medium>(medium: &M) -> impl FnMut(PoolOffset, &mut [u8]) -> bool {
     |at, out| {
         let (at, len) = (at.0, medium.len());
         let inside = at <= len && len - at >= out.len() as u64;
@@ -564,6 +474,6 @@ const METADATA_REST: &str = "the rest of a metadata line is not zero";
 /// Said of damage in a log that nothing needs.
 pub(super) const NOTHING_LOST: &str = "nothing needs it, nothing is lost, and a repair mends it";
 
-fn damaged(at: PoolOffset, what: &str) -> Finding {
+pub(super) fn damaged(at: PoolOffset, what: &str) -> Finding {
     Finding::Damaged { at, what: what.to_owned() }
 }

@@ -170,7 +170,7 @@ impl<M: Medium> Pool<M> {
 
     /// HANDOFF-3: makes durable what these lanes have pending, as far as they are parked.
     pub(crate) fn lead(&self, is_wanted: impl Fn(usize) -> bool) {
-        let (io, medium) = (self.io(), &self.medium);
+        let (io, medium) = (self.io_of_group(), &self.medium);
         // The leader has the place behind those of the lanes.
         let place = self.lanes.len();
         let mut tries = 0;
@@ -214,6 +214,7 @@ impl<M: Medium> Pool<M> {
             if is_durable {
                 tx.end_redo(sealed);
                 tx.batch_ended();
+                tx.counts.batches.add(1);
             } else {
                 tx.abandon();
             }
@@ -225,7 +226,8 @@ impl<M: Medium> Pool<M> {
 
 impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn of(pool: &'p Pool<M>, lane: Box<LaneState>) -> Self {
-        Self { pool, lane, stand_in: None }
+        let counts = &pool.lanes[lane.id].counts;
+        Self { pool, lane, stand_in: None, counts }
     }
 
     /// The lane's transaction is over and something is pending: leaves the state to the thread that wants
@@ -285,16 +287,16 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// HANDOFF-2, SWEEP-1: the lane's next thread cannot fence what this one flushed.
     #[inline]
     pub(crate) fn fence_for_others(&mut self) {
-        let (pool, lane) = (self.pool, &mut *self.lane);
+        let (pool, io, lane) = (self.pool, self.io(), &mut *self.lane);
         let shared = &pool.lanes[lane.id].shared;
         let flushed = shared.flushed.load(Ordering::Relaxed);
         let is_fenced = flushed <= shared.fenced.load(Ordering::Relaxed);
         let covered = pool.facts.covers;
         if covered && lane.deferred.is_unfenced {
-            pool.io().fence(pool.facts.covers_at());
+            io.fence(pool.facts.covers_at());
             lane.deferred.is_unfenced = false;
         } else if !covered && !is_fenced {
-            pool.io().fence(Site::RedoData);
+            io.fence(Site::RedoData);
         }
         shared.fenced.store(flushed, Ordering::Release);
     }

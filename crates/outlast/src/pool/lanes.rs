@@ -9,6 +9,7 @@ use crate::alloc::LaneHeap;
 use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
@@ -22,6 +23,7 @@ use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
 use crate::scheme::Role;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
+use crate::stats::counts::LaneCounts;
 use crate::transact::{Abort, Runner};
 use crate::tx::pending::Pending;
 use crate::tx::{Buffers, Tx};
@@ -39,6 +41,8 @@ pub(crate) struct LaneSlot {
     /// The ring is made blank before anything is logged there.
     pub is_blanked_first: bool,
     pub shared: CachePadded<LaneShared>,
+    /// The work of its transactions.
+    pub counts: CachePadded<LaneCounts>,
     /// The changes of commits, for the checksum updater.
     pub deltas: SpinLock<Deltas>,
     /// Its transactions that are over, for a published variant's history unit.
@@ -123,6 +127,7 @@ impl LaneSlot {
             first,
             is_blanked_first,
             shared: CachePadded::new(LaneShared::new()),
+            counts: CachePadded::default(),
             deltas: SpinLock::default(),
             #[cfg(feature = "lab")]
             ended: SpinLock::default(),
@@ -240,8 +245,12 @@ impl<'p, M: Medium> Lane<'p, M> {
                     ended?;
                     return Ok((value, ticket));
                 }
-                Err(Abort::Conflict) => conflicts = 1,
+                Err(Abort::Conflict) => {
+                    tx.counts.count_abort(&Abort::Conflict);
+                    conflicts = 1;
+                }
                 Err(abort) => {
+                    tx.counts.count_abort(&abort);
                     pool.medium.mark(Mark::TxEnd);
                     return Err(abort);
                 }
@@ -407,12 +416,28 @@ impl<'p, M: Medium> Tx<'p, M> {
                 );
             }
             self.give_way(conflicts);
-            turn.wait(conflicts);
+            if turn.wait(conflicts) {
+                self.begins_turn_alone(conflicts);
+            }
             match self.attempt(&mut body, &commit) {
-                Err(Abort::Conflict) => conflicts += 1,
+                Err(Abort::Conflict) => {
+                    self.counts.count_abort(&Abort::Conflict);
+                    conflicts += 1;
+                }
+                Err(abort) => {
+                    self.counts.count_abort(&abort);
+                    return Err(abort);
+                }
                 done => return done,
             }
         }
+    }
+
+    /// After so many conflicts in a row all other lanes wait while this one runs.
+    #[cold]
+    pub(super) fn begins_turn_alone(&self, _conflicts: u32) {
+        self.counts.turns_alone.add(1);
+        event!(WARN, "conflict storm", lane = self.lane.id as u64, conflicts = _conflicts);
     }
 
     /// After `conflicts` conflicts: resolves the cause, as far as that can be done, or lets the other
@@ -441,21 +466,24 @@ impl<'p, M: Medium> Turn<'p, M> {
         Self { pool: tx.pool, me: tx.lane.id as u64 + 1, is_alone: false }
     }
 
-    /// Waits while another lane runs alone; asks to run alone after many conflicts.
-    pub fn wait(&mut self, conflicts: u32) {
+    /// Waits while another lane runs alone; asks to run alone after many conflicts. Returns whether it is the lane's
+    /// turn to do so now, and was not before.
+    pub fn wait(&mut self, conflicts: u32) -> bool {
+        let was_alone = self.is_alone;
         let privileged = &self.pool.privileged;
         let mut tries = 0;
         while !self.is_alone {
             if privileged.load(Ordering::Acquire) != 0 {
                 wait(&self.pool.medium, &mut tries);
             } else if conflicts < CONFLICTS_BEFORE_PRIVILEGE {
-                return;
+                return false;
             } else {
                 self.is_alone = privileged
                     .compare_exchange(0, self.me, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             }
         }
+        !was_alone
     }
 }
 

@@ -18,6 +18,7 @@ mod open;
 mod options;
 mod parked;
 mod queue;
+mod reach;
 mod reader;
 mod ring;
 mod running;
@@ -40,6 +41,7 @@ pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, read_generation, root_word};
 pub use options::PoolOptions;
 use queue::LaneQueue;
+pub use reach::Listed;
 pub use reader::Reader;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
@@ -58,17 +60,20 @@ use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::gate::Gate;
 use crate::io::{Io, Site};
 use crate::layout::{CHUNKS_AT, FLOOR_AT, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
 use crate::plant::Plant;
+use crate::recover::RecoveryReport;
 use crate::scheme::{Facts, Role, Scheme, under, undo};
 use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
+use crate::stats::counts::PoolCounts;
 use crate::transact::{Abort, Runner};
 use crate::tx::Tx;
 use crate::versions::Versions;
@@ -124,6 +129,10 @@ pub struct Pool<M: Medium = Mapped> {
     grow_limit_bytes: u64,
     /// What processes that read it need.
     pub(crate) versions: Option<Box<Versions<M>>>,
+    /// The work of the pool beside that of its lanes.
+    pub(crate) counts: CachePadded<PoolCounts>,
+    /// What the recovery at the opening did, and how long it took.
+    pub(crate) recovery: (RecoveryReport, Duration),
 }
 
 impl<M: Medium> Pool<M> {
@@ -171,19 +180,47 @@ impl<M: Medium> Pool<M> {
     #[cold]
     pub(crate) fn refused(&self) -> PoolError {
         fence(Ordering::Acquire);
+        self.tell_failed();
         self.medium.failure().map_or(PoolError::Forked, PoolError::Medium)
+    }
+
+    /// Emits the failure of the medium, once.
+    fn tell_failed(&self) {
+        if let Some(_why) = self.medium.failure()
+            && !self.counts.told_failure.swap(true, Ordering::Relaxed)
+        {
+            event!(ERROR, "medium failed", why = _why.to_string());
+        }
     }
 
     /// The same for a transaction.
     #[cold]
     pub(crate) fn refusal(&self) -> Abort {
         fence(Ordering::Acquire);
+        self.tell_failed();
         self.medium.failure().map_or(Abort::Forked, Abort::Medium)
     }
 
+    pub(crate) fn versions(&self) -> Option<&Versions<M>> {
+        self.versions.as_deref()
+    }
+
+    /// For what is neither a lane's, nor a sweep's, nor a group's.
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
-        Io::of_pool(&self.medium, self.versions.as_deref())
+        Io::counted(&self.medium, &self.counts.of_the_rest, self.versions())
+    }
+
+    /// For who has locked the sweeper.
+    #[inline(always)]
+    pub(crate) fn io_of_sweep(&self) -> Io<'_, M> {
+        Io::counted(&self.medium, &self.counts.of_sweeps, self.versions())
+    }
+
+    /// For who leads a group of commits.
+    #[inline(always)]
+    pub(crate) fn io_of_group(&self) -> Io<'_, M> {
+        Io::counted(&self.medium, &self.counts.of_groups, self.versions())
     }
 
     /// The number that `counter` is in this opening.
@@ -224,7 +261,11 @@ impl<M: Medium> Pool<M> {
         if !io.try_fence(Site::Blank) || !raise_size() {
             return Err(self.refused());
         }
+        let grown = (chunks - heap.chunk_count()) * geometry.chunk_bytes;
         heap.grow_to(chunks);
+        self.counts.growths.add(1);
+        self.counts.grown_bytes.add(grown);
+        event!(INFO, "grew", bytes = geometry.chunk_at(chunks).0, by = grown);
         Ok(())
     }
 
@@ -414,6 +455,7 @@ impl<M: Medium> Pool<M> {
         if !self.medium.is_usable() {
             return self.medium;
         }
+        event!(INFO, "closed", commits = self.counters().commits);
         if self.facts.has_floor {
             writeback::sweep(&self, self.lanes.len(), Reach::All);
         }

@@ -1,7 +1,7 @@
 //! From a medium to a running pool: proof, recovery, start.
 
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast_pmem::{Mapped, Medium};
 use outlast_trace::PoolOffset;
@@ -12,6 +12,7 @@ use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::events::event;
 use crate::gate::Gate;
 use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
@@ -191,6 +192,11 @@ impl<M: Medium> UnrecoveredPool<M> {
         self.medium
     }
 
+    /// The memory underneath, to read.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
     /// Other processes that read the pool are told of what changes from here on.
     pub(super) fn with_versions(
         mut self,
@@ -208,17 +214,18 @@ impl<M: Medium> UnrecoveredPool<M> {
         if self.medium.is_forked() {
             return Err(PoolError::Forked);
         }
+        let began = (!M::OBSERVED).then(Instant::now);
         let io = Io::new(&self.medium);
         self.fences.put_back(io, &self.header)?;
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
-        #[cfg_attr(not(feature = "lab"), expect(unused_mut))]
         let mut pool = RecoveredPool {
             medium: self.medium,
             header: self.header,
             chunks: self.chunks,
             generation,
             report,
+            recovery_time: Duration::ZERO,
             corrected: Vec::new(),
             corrected_fence: None,
             read_only: false,
@@ -230,6 +237,8 @@ impl<M: Medium> UnrecoveredPool<M> {
             pool.corrected = pool.restore_believed()?;
             pool.report.corrected = pool.corrected.len();
         }
+        pool.recovery_time = began.map_or(Duration::ZERO, |began| began.elapsed());
+        pool.tell_recovered();
         // None of it counts before all of it is durable.
         match pool.medium.failure() {
             Some(failure) => Err(failure.into()),
@@ -250,6 +259,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             chunks: self.chunks,
             generation: floor.generation(),
             report: RecoveryReport::default(),
+            recovery_time: Duration::ZERO,
             corrected: Vec::new(),
             corrected_fence: self.fences.corrected(),
             read_only: true,
@@ -266,6 +276,8 @@ pub struct RecoveredPool<M: Medium = Mapped> {
     chunks: u64,
     generation: u64,
     report: RecoveryReport,
+    /// How long that took; 0 on a medium that observes, which has no clock.
+    recovery_time: Duration,
     /// Published variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
     /// A byte of the log of fences that has a flipped bit, where recovery was not run and has not ended that log.
@@ -286,6 +298,34 @@ impl<M: Medium> RecoveredPool<M> {
     /// Published variants: the lines that recovery changed because checksums said so.
     pub fn corrected_lines(&self) -> &[PoolOffset] {
         &self.corrected
+    }
+
+    fn tell_recovered(&self) {
+        #[cfg(feature = "tracing")]
+        {
+            let RecoveryReport { undone, replayed, corrected } = self.report;
+            let micros = self.recovery_time.as_micros() as u64;
+            let fields = (undone as u64, replayed as u64, corrected as u64);
+            let (undone, replayed, corrected) = fields;
+            match undone + replayed + corrected {
+                0 => event!(
+                    INFO,
+                    "recovered",
+                    undone = 0u64,
+                    replayed = 0u64,
+                    corrected = 0u64,
+                    micros = micros
+                ),
+                _ => event!(
+                    WARN,
+                    "recovered",
+                    undone = undone,
+                    replayed = replayed,
+                    corrected = corrected,
+                    micros = micros
+                ),
+            }
+        }
     }
 
     pub(crate) fn corrected_fence(&self) -> Option<PoolOffset> {
@@ -317,6 +357,7 @@ impl<M: Medium> RecoveredPool<M> {
             read_only: true,
             is_beside_writer: true,
             versions: None,
+            recovery_time: Duration::ZERO,
         })
     }
 
@@ -413,6 +454,14 @@ impl<M: Medium> RecoveredPool<M> {
         let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(facts));
         let has_solo = !options.lock_always && facts.has_solo;
         let has_bias = has_solo && facts.commits_by_record && geometry.lanes > 1;
+        event!(
+            INFO,
+            "opened",
+            bytes = self.medium.len(),
+            lanes = geometry.lanes,
+            scheme = scheme.to_string(),
+            generation = self.generation,
+        );
         Ok(Pool {
             scheme,
             facts: facts.on_medium(self.medium.is_paged()),
@@ -442,6 +491,8 @@ impl<M: Medium> RecoveredPool<M> {
             versions: self
                 .versions
                 .inspect(|versions| versions.start(facts.commits_by_record && !geometry.checksums)),
+            counts: CachePadded::default(),
+            recovery: (self.report, self.recovery_time),
             medium: self.medium,
             header: self.header,
         })

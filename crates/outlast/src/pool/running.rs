@@ -34,7 +34,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         tx.pool.medium.mark(Mark::Call(Call::Begin));
         tx.give_way(conflicts);
         let mut turn = Turn::new(tx);
-        turn.wait(conflicts);
+        if turn.wait(conflicts) {
+            tx.begins_turn_alone(conflicts);
+        }
         // BIAS-4.
         tx.pool.bias.rely_on_none(tx.lane.id, true);
         tx.begin();
@@ -128,6 +130,11 @@ fn end<'p, M: Medium, T>(
     let outcome = how(Attempt::begun(tx));
     let is_conflict = matches!(outcome, Err(Abort::Conflict)) || tx.met_conflict();
     tx.lane.conflicts = if is_conflict { tx.lane.conflicts.saturating_add(1) } else { 0 };
+    match &outcome {
+        Ok(_) => {}
+        Err(_) if is_conflict => tx.counts.count_abort(&Abort::Conflict),
+        Err(abort) => tx.counts.count_abort(abort),
+    }
     outcome
 }
 

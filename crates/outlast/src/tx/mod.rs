@@ -33,6 +33,7 @@ use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneState, Pool};
 use crate::scheme::{archapt, under, undo};
 use crate::seq::Seq;
+use crate::stats::counts::LaneCounts;
 use crate::transact::Abort;
 use crate::writeback;
 use words::{Window, Windows};
@@ -50,6 +51,8 @@ pub struct Tx<'p, M: Medium = Mapped> {
     pub(crate) lane: Box<LaneState>,
     /// The placeholder of `lane` while that is parked.
     pub(crate) stand_in: Option<Box<LaneState>>,
+    /// Those of the lane.
+    pub(crate) counts: &'p LaneCounts,
 }
 
 /// A transaction's buffers, kept by its lane so that the memory is allocated once.
@@ -166,8 +169,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             if self.is_write_back_due() {
                 self.step_write_back();
             } else if self.lane.deferred.is_part_due(self.lane.log.head) {
+                let io = self.io();
                 let LaneState { log, deferred, .. } = &mut *self.lane;
-                deferred.flush_part(self.pool, log.head - log.stepped, log.head);
+                deferred.flush_part(self.pool, io, log.head - log.stepped, log.head);
             }
         }
         if self.pool.checkpointer.changes.is_on() {
@@ -204,15 +208,16 @@ impl<'p, M: Medium> Tx<'p, M> {
         if !self.pool.facts.covers {
             return under!(self.pool.scheme(), D => D::step_write_back(self));
         }
-        let lane = &mut *self.lane;
-        writeback::step_deferred(self.pool, lane.id, &mut lane.deferred, &mut lane.accesses);
+        let (io, lane) = (self.io(), &mut *self.lane);
+        writeback::step_deferred(self.pool, io, lane.id, &mut lane.deferred, &mut lane.accesses);
         if std::mem::take(&mut lane.are_sums_due) {
             writeback::step_sums(self.pool);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn io(&self) -> Io<'p, M> {
-        self.pool.io()
+        Io::counted(&self.pool.medium, &self.counts.io, self.pool.versions())
     }
 
     /// Makes the transaction durable, then visible to others. The commit point is the scheme's.

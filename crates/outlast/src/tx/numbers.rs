@@ -81,7 +81,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         let no_other_has = number == buffers.view + buffers.sealed.tickets + 1;
         if self.pool.numbers_by_lane() || !no_other_has {
-            self.validate_reads()?;
+            self.validate_reads().inspect_err(|_| self.counts.in_vain.add(1))?;
         }
         Ok(number)
     }

@@ -302,6 +302,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         let ticket = self.end_redo(sealed);
         self.batch_ended();
+        self.counts.batches.add(1);
         Ok(ticket)
     }
 
@@ -365,6 +366,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let pending = &mut self.lane.pending;
         pending.words = words;
         pending.transactions += 1;
+        self.counts.put_off.add(1);
         if pending.transactions == 1 {
             self.pool.lanes[self.lane.id].parked.begun(self.lane.pending.batches + 1);
             self.pool.handoff.has_pending.store(true, Ordering::Relaxed);

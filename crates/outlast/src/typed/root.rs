@@ -1,6 +1,8 @@
 //! The root: one value of a program's type, with the schema of everything it leads to.
 
 use super::layout::*;
+use super::parsed::Types;
+use super::schema::fingerprint_of;
 use super::{PPtr, Persist, Schema, SchemaMismatch, TypedTx};
 use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, PoolOffset, RootKind, Transact};
@@ -13,13 +15,9 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     /// [`Abort::Schema`] when the root was made with another schema, with both, or without types;
     /// those of the transaction.
     pub fn root<T: Persist<'id>>(&mut self) -> Result<Option<PPtr<'id, T>>, Abort> {
-        let schema = Schema::of::<T>();
-        let Some(old) = Header::load(self.raw(), &schema)? else { return Ok(None) };
-        old.require(self.raw(), &schema)?;
-        if old.value_bytes != T::SIZE as u64 {
-            return Err(damaged(old.at, "a typed root whose size is not its schema's"));
-        }
-        Ok(Some(PPtr::to(old.at.plus(ROOT_HEADER_BYTES))))
+        let text = Schema::of::<T>().to_string();
+        let found = root_of_schema(self.raw(), &text, T::SIZE as u64)?;
+        Ok(found.map(PPtr::to))
     }
 
     /// The pool's root, which is set to what `make` returns if there is none.
@@ -46,30 +44,96 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     ///
     /// # Errors
     /// [`Abort::Schema`] when the pool has a root without types: the owner of its blocks is not
-    /// knows; those of the transaction.
+    /// known; those of the transaction.
     pub fn set_root<T: Persist<'id>>(&mut self, value: T) -> Result<PPtr<'id, T>, Abort> {
+        let text = Schema::of::<T>().to_string();
         let tx = self.raw();
-        let schema = Schema::of::<T>();
-        if let Some(old) = Header::load(tx, &schema)? {
-            tx.free(old.text)?;
-            tx.free(old.at)?;
-        }
-        let text = schema.to_string();
-        let text_at = tx.alloc(text.len() as u64, BlockKind::Value)?;
-        tx.store(text_at, text.as_bytes())?;
-        let at = tx.alloc(ROOT_HEADER_BYTES + T::SIZE as u64, BlockKind::General)?;
-        let mut header = [0; ROOT_HEADER_BYTES as usize];
-        set_word(&mut header, 0, ROOT_MAGIC);
-        set_word(&mut header, ROOT_FINGERPRINT_AT, schema.fingerprint());
-        set_word(&mut header, ROOT_TEXT_AT, text_at.0);
-        set_word(&mut header, ROOT_TEXT_LEN_AT, text.len() as u64);
-        set_word(&mut header, ROOT_VALUE_BYTES_AT, T::SIZE as u64);
-        tx.store(at, &header)?;
-        let root = PPtr::to(at.plus(ROOT_HEADER_BYTES));
-        value.store(tx, at.plus(ROOT_HEADER_BYTES))?;
-        tx.set_root(at, RootKind::Opaque)?;
-        Ok(root)
+        let block = new_root(tx, &text, T::SIZE as u64)?;
+        let at = block.plus(ROOT_HEADER_BYTES);
+        value.store(tx, at)?;
+        tx.set_root(block, RootKind::Opaque)?;
+        Ok(PPtr::to(at))
     }
+}
+
+/// For programs without Rust's types: a new root of `bytes` bytes, which is described by the text of a
+/// [`Schema`]. Returns where the value is to be stored, as words and boxes of the types that the text names.
+///
+/// # Errors
+/// As [`TypedTx::set_root`], and [`Abort::Cancelled`] with the reason for a text that is none of a schema's, or whose type is larger
+/// than `bytes`.
+pub fn set_described_root<X: Transact>(
+    tx: &mut X,
+    schema: &str,
+    bytes: u64,
+) -> Result<PoolOffset, Abort> {
+    check_text(schema, bytes)?;
+    let block = new_root(tx, schema, bytes)?;
+    tx.set_root(block, RootKind::Opaque)?;
+    Ok(block.plus(ROOT_HEADER_BYTES))
+}
+
+/// The value of a root that was made with that schema by [`set_described_root`] or by a typed program, if the pool has a
+/// root.
+///
+/// # Errors
+/// As [`TypedTx::root`], and as [`set_described_root`] for the text.
+pub fn described_root<X: Transact>(tx: &mut X, schema: &str) -> Result<Option<PoolOffset>, Abort> {
+    let bytes = check_text(schema, u64::MAX)?;
+    let Some(old) = Header::load(tx, schema)? else { return Ok(None) };
+    old.require(tx, schema)?;
+    if old.value_bytes < bytes {
+        return Err(damaged(old.at, "a typed root whose size is not its schema's"));
+    }
+    Ok(Some(old.at.plus(ROOT_HEADER_BYTES)))
+}
+
+/// The bytes of the type that a schema begins with, `most` at most.
+fn check_text(schema: &str, most: u64) -> Result<u64, Abort> {
+    let Some(types) = Types::parse(schema) else {
+        return Err(Abort::cancelled(format!("`{schema}` is no schema")));
+    };
+    let bytes = types.get(types.root).bytes;
+    match bytes <= most {
+        true => Ok(bytes),
+        false => Err(Abort::cancelled(format!(
+            "a value of `{}` has {bytes} bytes, and the root {most}",
+            types.root_text
+        ))),
+    }
+}
+
+/// Where the value of the root lies that was made with this schema.
+fn root_of_schema<X: Transact>(
+    tx: &mut X,
+    schema: &str,
+    bytes: u64,
+) -> Result<Option<PoolOffset>, Abort> {
+    let Some(old) = Header::load(tx, schema)? else { return Ok(None) };
+    old.require(tx, schema)?;
+    if old.value_bytes != bytes {
+        return Err(damaged(old.at, "a typed root whose size is not its schema's"));
+    }
+    Ok(Some(old.at.plus(ROOT_HEADER_BYTES)))
+}
+
+/// Frees the old root's own blocks, and makes those of a new one, whose value is still to be stored.
+fn new_root<X: Transact>(tx: &mut X, schema: &str, bytes: u64) -> Result<PoolOffset, Abort> {
+    if let Some(old) = Header::load(tx, schema)? {
+        tx.free(old.text)?;
+        tx.free(old.at)?;
+    }
+    let text_at = tx.alloc(schema.len() as u64, BlockKind::Value)?;
+    tx.store(text_at, schema.as_bytes())?;
+    let at = tx.alloc(ROOT_HEADER_BYTES + bytes, BlockKind::General)?;
+    let mut header = [0; ROOT_HEADER_BYTES as usize];
+    set_word(&mut header, 0, ROOT_MAGIC);
+    set_word(&mut header, ROOT_FINGERPRINT_AT, fingerprint_of(schema));
+    set_word(&mut header, ROOT_TEXT_AT, text_at.0);
+    set_word(&mut header, ROOT_TEXT_LEN_AT, schema.len() as u64);
+    set_word(&mut header, ROOT_VALUE_BYTES_AT, bytes);
+    tx.store(at, &header)?;
+    Ok(at)
 }
 
 /// A typed root as its block describes it.
@@ -83,7 +147,7 @@ struct Header {
 
 impl Header {
     /// The root's header; `schema` is what the program expects behind it.
-    fn load<X: Transact>(tx: &mut X, schema: &Schema) -> Result<Option<Self>, Abort> {
+    fn load<X: Transact>(tx: &mut X, schema: &str) -> Result<Option<Self>, Abort> {
         let Some((at, kind)) = tx.root()? else { return Ok(None) };
         // A root object of another kind may be smaller than the header, at the end of the pool.
         let is_typed = kind == RootKind::Opaque && tx.load_u64(at)? == ROOT_MAGIC;
@@ -106,8 +170,8 @@ impl Header {
     }
 
     /// Refuses another schema than the one that the root was made with.
-    fn require<X: Transact>(&self, tx: &mut X, schema: &Schema) -> Result<(), Abort> {
-        if self.fingerprint == schema.fingerprint() {
+    fn require<X: Transact>(&self, tx: &mut X, schema: &str) -> Result<(), Abort> {
+        if self.fingerprint == fingerprint_of(schema) {
             return Ok(());
         }
         let mut text = vec![0; self.text_len as usize];
@@ -117,9 +181,9 @@ impl Header {
     }
 }
 
-fn mismatch(found: String, found_fingerprint: u64, expected: &Schema) -> Abort {
-    let expected_fingerprint = expected.fingerprint();
-    let expected = expected.to_string();
+fn mismatch(found: String, found_fingerprint: u64, expected: &str) -> Abort {
+    let expected_fingerprint = fingerprint_of(expected);
+    let expected = expected.to_owned();
     Abort::Schema(Box::new(SchemaMismatch {
         found,
         found_fingerprint,

@@ -33,6 +33,11 @@ struct Definition {
 /// Seeds the fingerprint. Part of the durable format.
 const FINGERPRINT_SEED: u64 = u64::from_le_bytes(*b"OutlSchm");
 
+/// The fingerprint of a schema's text.
+pub(super) fn fingerprint_of(text: &str) -> u64 {
+    hash_key(FINGERPRINT_SEED, text.as_bytes())
+}
+
 impl Schema {
     /// The schema of `T`.
     pub fn of<'id, T: Persist<'id>>() -> Self {
@@ -43,7 +48,7 @@ impl Schema {
 
     /// A hash of the text, the same on every machine.
     pub fn fingerprint(&self) -> u64 {
-        hash_key(FINGERPRINT_SEED, self.to_string().as_bytes())
+        fingerprint_of(&self.to_string())
     }
 
     /// Adds a word, such as the name of a number.

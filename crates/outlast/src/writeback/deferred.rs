@@ -162,7 +162,7 @@ impl Batch {
 
     /// Flushes the gathered lines up to this many, those flushed before included.
     fn flush_first<M: Medium>(&mut self, io: Io<'_, M>, site: Site, count: usize) {
-        self.lines[self.flushed..count].iter().for_each(|line| io.flush_line(site, *line));
+        io.flush_each(site, &self.lines[self.flushed..count]);
         self.flushed = count;
     }
 }
@@ -171,11 +171,11 @@ impl Batch {
 /// that frees enough. `accesses` are hints about what it touched, which are taken.
 pub(crate) fn step<M: Medium>(
     pool: &Pool<M>,
+    io: Io<'_, M>,
     own: usize,
     deferred: &mut Deferred,
     accesses: &mut Vec<Access>,
 ) {
-    let io = pool.io();
     let slot = &pool.lanes[own];
     let shared = &slot.shared;
     // No commit has done it since.
@@ -261,12 +261,12 @@ impl Deferred {
     /// Flushes as much of what has gathered as the lane has used of the log lines from the last step to
     /// the next: `used`, up to `head`.
     #[inline(never)]
-    pub fn flush_part<M: Medium>(&mut self, pool: &Pool<M>, used: u64, head: u64) {
+    pub fn flush_part<M: Medium>(&mut self, pool: &Pool<M>, io: Io<'_, M>, used: u64, head: u64) {
         let all = self.batch.lines.len();
         let part = (all as u64 * used).div_ceil(pool.plan.step_every).min(all as u64) as usize;
         self.next_part = head + self.part_every;
         if part > self.batch.flushed {
-            self.batch.flush_first(pool.io(), pool.facts.covers_at(), part);
+            self.batch.flush_first(io, pool.facts.covers_at(), part);
             self.is_unfenced = true;
         }
     }

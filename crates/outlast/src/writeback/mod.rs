@@ -31,12 +31,14 @@ pub(crate) use history::{LruQueue, Sample};
 pub(crate) use plan::Plan;
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
 use crate::barrier::before_flushes_of_others;
 use crate::checksums::Updater;
+use crate::events::event;
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::{Head, Peeked};
@@ -72,7 +74,7 @@ impl Sweeper {
     fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>) {
         if let Some(updater) = &mut self.updater {
             let changes = &pool.checkpointer.changes;
-            updater.add_up(pool.io(), &pool.lanes, |line| changes.mark(line.start()));
+            updater.add_up(pool.io_of_sweep(), &pool.lanes, |line| changes.mark(line.start()));
         }
     }
 
@@ -90,7 +92,7 @@ pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
         let mut sweeper = pool.sweeper.lock(&pool.medium);
         sweeper.keep_sums(pool);
         // The next sweeper cannot fence what this thread has flushed.
-        pool.io().fence(Site::AgedOut);
+        pool.io_of_sweep().fence(Site::AgedOut);
     }
 }
 
@@ -117,7 +119,7 @@ pub(crate) enum Reach {
 pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>) {
     if let Some(mut sweeper) = pool.sweeper.try_lock() {
         sweeper.keep_sums(pool);
-        pool.io().fence(Site::AgedOut);
+        pool.io_of_sweep().fence(Site::AgedOut);
     }
 }
 
@@ -140,12 +142,22 @@ fn try_sweep<M: Medium>(pool: &Pool<M>, own: usize) {
 }
 
 fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) {
-    let io = pool.io();
+    let began = (!M::OBSERVED).then(Instant::now);
+    if move_floor(pool, sweeper, own, reach) {
+        let took = began.map_or(Duration::ZERO, |began| began.elapsed());
+        pool.counts.swept(took);
+        event!(DEBUG, "swept", lane = own as u64, micros = took.as_micros() as u64);
+    }
+}
+
+/// One sweep. `false` where there was nothing to do.
+fn move_floor<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) -> bool {
+    let io = pool.io_of_sweep();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = not_installed(pool).min(Seq::COUNTER_MAX);
     before_flushes_of_others();
     let swept = under!(pool.scheme(), D => D::flush_below(pool, sweeper, own, reach, &mut limit));
-    let Some(mut swept) = swept else { return };
+    let Some(mut swept) = swept else { return false };
     // A lane may show a bound from before the last sweep. It will draw a number above the floor all
     // the same, and what is dead stays so: a lane's tail may still stand before it.
     let mut floor = pool.seq(limit).max(pool.floor());
@@ -192,7 +204,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
         for (lane, swept) in pool.lanes.iter().zip(&swept) {
             lane.shared.free_to(*swept);
         }
-        return;
+        return true;
     }
     // SWEEP-2: only now are lines below the tails and blocks freed below the floor every lane's.
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
@@ -200,6 +212,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     }
     pool.floor_raised(floor);
     pool.heap.lock(&pool.medium).floor_raised(floor);
+    true
 }
 
 /// As a scheme's own ([`Discipline::flush_below`](crate::scheme::Discipline)): by what lanes cover, and by
@@ -264,7 +277,7 @@ fn walk<M: Medium>(
     floor: Seq,
     own: bool,
 ) -> u64 {
-    let io = pool.io();
+    let io = pool.io_of_sweep();
     let (end, last) = lane.shared.installed_and_last();
     let last = pool.seq(last);
     let covered = lane.shared.covered(own || io.plants(Plant::SweepTrustsOtherFence));

@@ -9,6 +9,7 @@ mod checking;
 mod checkpoints;
 mod checksums;
 mod common;
+mod counted;
 mod damage;
 mod files;
 mod killed;
@@ -33,6 +34,7 @@ mod swift;
 mod transactions;
 mod typed;
 mod typed_models;
+mod walks;
 mod watched;
 #[cfg(feature = "lab")]
 mod zeroed;

@@ -22,6 +22,8 @@ use std::cmp::Ordering;
 use outlast::{Abort, BlockKind, PoolOffset};
 
 use crate::store::mem::{Mem, damaged};
+pub(super) use node::{NODE_BYTES, Parts, parts};
+
 use node::{
     CHILDREN_MAX, Child, Leaf, bound_of, child_count, compare, free_stored, load_bound, load_child,
     load_children, new_inner, resolve, show_stored, store_children, store_items, sum, to_stored,
@@ -37,6 +39,15 @@ const JOINED_BYTES_MAX: usize = 256;
 /// Children that a node keeps, or leaves to its new neighbour, where items come at that end only.
 const LEFT_AT_END: usize = 2;
 const LEVELS_MAX: usize = 16;
+
+/// Bytes of a header.
+pub(super) const HEADER_BYTES: u64 = 32;
+
+/// A sequence's root, the levels above its leaves, and how many items it says it has.
+pub(super) fn shape(mem: &mut Mem<'_>, at: PoolOffset) -> Result<(PoolOffset, usize, u64), Abort> {
+    let Header { root, len, levels, .. } = Header::load(mem, at)?;
+    Ok((root, levels, len))
+}
 
 /// A sequence by its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,7 +215,7 @@ impl Seq {
 
     fn of(mem: &mut Mem<'_>, header: Header) -> Result<Self, Abort> {
         let Header { root, len, levels, is_sorted } = header;
-        let at = mem.alloc(32, BlockKind::General)?;
+        let at = mem.alloc(HEADER_BYTES, BlockKind::General)?;
         let words = [root.0, len, levels as u64, u64::from(is_sorted)];
         for (index, word) in words.into_iter().enumerate() {
             mem.store_u64(at.plus(index as u64 * 8), word)?;

@@ -5,7 +5,7 @@ use outlast::{Abort, BlockKind, PoolOffset};
 use crate::store::mem::{Mem, damaged, load_vec, store_changed};
 use crate::store::size::rounded;
 
-const NODE_BYTES: usize = 512;
+pub(in crate::store) const NODE_BYTES: usize = 512;
 const HEAD_BYTES: usize = 8;
 /// Bytes of a leaf's items.
 pub(super) const LEAF_BYTES: usize = NODE_BYTES - HEAD_BYTES;
@@ -34,6 +34,43 @@ fn stored_bytes(bytes: &[u8]) -> usize {
         None => 0,
         Some(&LONG) => LONG_BYTES,
         Some(len) => 1 + usize::from(*len),
+    }
+}
+
+/// What a node leads to.
+pub(in crate::store) enum Parts {
+    Leaf {
+        items: u64,
+        /// Blocks of items that do not lie in the leaf, with the bytes that they use.
+        long: Vec<(PoolOffset, u64)>,
+    },
+    /// Children, and how many items each is said to have.
+    Inner(Vec<(PoolOffset, u64)>),
+}
+
+/// The parts of a node `levels` above the leaves.
+pub(in crate::store) fn parts(
+    mem: &mut Mem<'_>,
+    at: PoolOffset,
+    levels: usize,
+) -> Result<Parts, Abort> {
+    if levels > 0 {
+        let children = load_children(mem, at)?;
+        return Ok(Parts::Inner(children.iter().map(|child| (child.at, child.items)).collect()));
+    }
+    let leaf = Leaf::load(mem, at)?;
+    let (mut items, mut place, mut long) = (0, 0, Vec::new());
+    while place < leaf.used {
+        let stored = leaf.stored(place);
+        if let [LONG, rest @ ..] = stored {
+            let (len, block) = long_parts(rest);
+            long.push((block, len as u64));
+        }
+        (items, place) = (items + 1, place + stored.len());
+    }
+    match items == leaf.items {
+        true => Ok(Parts::Leaf { items: items as u64, long }),
+        false => Err(damaged(at, "a leaf whose bytes hold another number of items")),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::store::table::{Content, Table};
 const READ_AT: u64 = 16;
 const PENDING_AT: u64 = 24;
 const CONSUMERS_AT: u64 = 32;
-const GROUP_BYTES: u64 = 48;
+pub(in crate::store) const GROUP_BYTES: u64 = 48;
 const CONSUMER_HEAD_BYTES: u64 = 24;
 
 /// A group by its block.
@@ -44,6 +44,24 @@ pub(crate) struct Pending {
     /// In ms since 1970.
     pub delivered: u64,
     pub deliveries: u64,
+}
+
+/// The sequence of a group's pending entries, and the table of its consumers.
+pub(in crate::store) fn group_parts(
+    mem: &mut Mem<'_>,
+    at: PoolOffset,
+) -> Result<(PoolOffset, PoolOffset), Abort> {
+    let [pending, consumers] = [PENDING_AT, CONSUMERS_AT].map(|word| mem.load_u64(at.plus(word)));
+    Ok((PoolOffset(pending?), PoolOffset(consumers?)))
+}
+
+/// The bytes of a consumer's block, and the sequence of what is pending for it.
+pub(in crate::store) fn consumer_parts(
+    mem: &mut Mem<'_>,
+    at: PoolOffset,
+) -> Result<(u64, PoolOffset), Abort> {
+    let name = mem.load_u64(at.plus(16))?;
+    Ok((CONSUMER_HEAD_BYTES.saturating_add(name), PoolOffset(mem.load_u64(at.plus(8))?)))
 }
 
 impl Pending {

@@ -18,6 +18,7 @@ mod id;
 use outlast::{Abort, BlockKind, PoolOffset};
 
 pub(crate) use group::{Consumer, Group, Pending};
+pub(super) use group::{GROUP_BYTES, consumer_parts, group_parts};
 pub(crate) use id::Id;
 
 use crate::store::entry::Kind;
@@ -31,7 +32,7 @@ const LAST_AT: u64 = 8;
 const DELETED_AT: u64 = 24;
 const ADDED_AT: u64 = 40;
 const GROUPS_AT: u64 = 48;
-const BYTES: usize = 64;
+pub(super) const BYTES: usize = 64;
 
 /// Entries that are removed one by one; more of them are cut off.
 const REMOVED_SINGLY_MAX: u64 = 16;
@@ -44,6 +45,16 @@ pub(crate) struct Stream {
 
 /// An entry: its ID, its fields and values as in a small value.
 pub(crate) type StreamEntry = (Id, Vec<u8>);
+
+/// The sequence of a stream's entries, and the table of its groups if it has one.
+pub(super) fn stream_parts(
+    mem: &mut Mem<'_>,
+    at: PoolOffset,
+) -> Result<(PoolOffset, Option<PoolOffset>), Abort> {
+    let groups = mem.load_u64(at.plus(GROUPS_AT))?;
+    let groups = (groups != 0).then_some(PoolOffset(groups));
+    Ok((PoolOffset(mem.load_u64(at)?), groups))
+}
 
 impl Stream {
     /// A stream without entries.

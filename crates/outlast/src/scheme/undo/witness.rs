@@ -160,7 +160,7 @@ impl<M: Medium> Pool<M> {
         if last == 0 {
             return;
         }
-        let io = self.io();
+        let io = Io::counted(&self.medium, &self.counts.of_marks, self.versions());
         let at = self.header().geometry.lane_at(lane).plus(LANE_FLOOR);
         self.medium.store_u64(at, seal_at(last, at));
         io.flush(Site::UndoSettled, at, 8);

@@ -6,7 +6,8 @@ mod segments;
 use std::marker::PhantomData;
 
 pub use iter::Iter;
-use segments::{Segments, Shape, len_at};
+pub(super) use segments::Segments;
+use segments::{Shape, len_at};
 
 use super::layout::*;
 use super::persist::with_bytes;

@@ -9,14 +9,14 @@ use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Items that a vector's segments hold: the place of an item follows from its index.
 #[derive(Clone, Copy)]
-pub(super) struct Segments {
+pub(in crate::typed) struct Segments {
     item_bytes: u64,
     /// Items of the first segment: 2 to the power of this.
     first_bits: u32,
 }
 
 impl Segments {
-    pub(super) const fn of(item_bytes: usize) -> Self {
+    pub(in crate::typed) const fn of(item_bytes: usize) -> Self {
         let line = LINE_BYTES as usize;
         let first = if item_bytes < line { line / item_bytes } else { 1 };
         Self { item_bytes: item_bytes as u64, first_bits: first.ilog2() }
@@ -34,12 +34,12 @@ impl Segments {
     }
 
     /// Items of a segment.
-    pub(super) fn items(self, segment: usize) -> u64 {
+    pub(in crate::typed) fn items(self, segment: usize) -> u64 {
         1 << (self.first_bits + (segment as u32).saturating_sub(1))
     }
 
     /// Segments that `items` items need.
-    pub(super) fn needed(self, len: u64) -> usize {
+    pub(in crate::typed) fn needed(self, len: u64) -> usize {
         if len == 0 { 0 } else { self.locate(len - 1).0 + 1 }
     }
 }
