@@ -224,7 +224,7 @@ fn run<R>(body: impl FnOnce() -> R, give_up: impl FnOnce()) -> Result<R, String>
 }
 
 /// A text for C.
-fn c_text(text: &str) -> CString {
+pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 

@@ -676,9 +676,13 @@ fn a_reader_beside_a_pool_sees_what_is_committed() {
     let mut lane = outlast_lane { id: 0 };
     let mut at = 0;
     let mut reader = outlast_reader { id: 0 };
-    let mut read = Read { at: 0, beyond: 0, value: 0, codes: [OUTLAST_OK; 2], ends_in: OUTLAST_OK };
-    let context = (&raw mut read).cast::<c_void>();
-    // SAFETY: texts, places and contexts outlive the calls.
+    let look = |reader, beyond, ends_in| {
+        let mut read = Read { at: 0, beyond, value: 0, codes: [OUTLAST_OK; 2], ends_in };
+        // SAFETY: the context outlives the call.
+        let code = unsafe { outlast_read(reader, Some(read_root), (&raw mut read).cast()) };
+        (code, read)
+    };
+    // SAFETY: texts, places and values outlive the calls.
     unsafe {
         assert_eq!(outlast_take_lane(pool, &mut lane), OUTLAST_OK);
         assert_eq!(outlast_open_reader(path.as_ptr(), null(), null_mut()), OUTLAST_BAD_ARGUMENT);
@@ -691,23 +695,22 @@ fn a_reader_beside_a_pool_sees_what_is_committed() {
             }
             assert_eq!(outlast_store(lane, at, (&raw const value).cast(), 8), OUTLAST_OK);
             assert_eq!(outlast_commit(lane), OUTLAST_OK);
-            assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_OK);
+            let (code, read) = look(reader, 0, OUTLAST_OK);
+            assert_eq!((code, read.codes), (OUTLAST_OK, [OUTLAST_OK; 2]));
             assert_eq!((read.at, read.value), (at, value));
-            assert_eq!(read.codes, [OUTLAST_OK; 2]);
         }
-        read.beyond = 1 << 40;
-        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_BAD_ADDRESS);
+        let (code, read) = look(reader, 1 << 40, OUTLAST_OK);
+        assert_eq!(code, OUTLAST_BAD_ADDRESS);
         assert_eq!(read.codes, [OUTLAST_OK, OUTLAST_BAD_ADDRESS]);
-        read.beyond = 0;
-        read.ends_in = OUTLAST_NOT_FOUND;
-        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_NOT_FOUND);
-        assert_eq!(outlast_read(reader, None, context), OUTLAST_BAD_ARGUMENT);
+        assert_eq!(look(reader, 0, OUTLAST_NOT_FOUND).0, OUTLAST_NOT_FOUND);
+        assert_eq!(outlast_read(reader, None, null_mut()), OUTLAST_BAD_ARGUMENT);
         assert_eq!(outlast_snapshot_root(null_mut(), &mut at), OUTLAST_BAD_ARGUMENT);
+        let mut none = outlast_reader { id: 0 };
         let missing = home.path("missing.pool");
-        assert_eq!(outlast_open_reader(missing.as_ptr(), null(), &mut reader), OUTLAST_NOT_FOUND);
+        assert_eq!(outlast_open_reader(missing.as_ptr(), null(), &mut none), OUTLAST_NOT_FOUND);
         assert_eq!(outlast_close_reader(reader), OUTLAST_OK);
         assert_eq!(outlast_close_reader(reader), OUTLAST_BAD_HANDLE);
-        assert_eq!(outlast_read(reader, Some(read_root), context), OUTLAST_BAD_HANDLE);
+        assert_eq!(look(reader, 0, OUTLAST_OK).0, OUTLAST_BAD_HANDLE);
         assert_eq!(outlast_give_back(lane), OUTLAST_OK);
     }
     assert_eq!(outlast_close(pool), OUTLAST_OK);

@@ -12,13 +12,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use outlast::checkpoint::{Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport};
+use outlast::error::ReadError;
 use outlast::inspect::walk::Listed;
 use outlast::inspect::{
     CheckReport, CheckStep, Finding, POOL_BYTES_MAX, PoolInfo, RepairReport, Space,
 };
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::{RecoveredPool, UnrecoveredPool};
-use outlast::{Pool, PoolError, Scheme};
+use outlast::stats::Counters;
+use outlast::{Pool, PoolError, PoolReader, Scheme};
 use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
@@ -207,6 +209,15 @@ impl fmt::Display for Damaged {
 
 impl Error for Damaged {}
 
+/// An error of a reader as that of a pool.
+fn of_reader(error: ReadError) -> PoolError {
+    match error {
+        ReadError::Pool(error) => error,
+        ReadError::Abort(abort) => abort.into(),
+        _ => PoolError::NoSnapshot { why: "for a reason that this command does not know" },
+    }
+}
+
 /// An error of a pool, with the file that it is about.
 fn about<T>(path: &Path, result: Result<T, PoolError>) -> Result<T, Box<dyn Error>> {
     result.map_err(|error| match error {
@@ -271,6 +282,8 @@ struct Recovered {
     domain: Domain,
     /// The domain and what speaks for it.
     detected: String,
+    /// The work of the process that has the pool open.
+    counters: Option<Counters>,
 }
 
 /// All that can be told; of a pool that is in use, what its header page says.
@@ -280,7 +293,8 @@ fn info_of(args: &FileArgs) -> Result<(PoolInfo, Option<Recovered>), Box<dyn Err
     let pool = match UnrecoveredPool::open_file(path, &map) {
         Ok(pool) => pool,
         Err(PoolError::Map(MapError::AlreadyOpen { .. })) => {
-            return Ok((about(path, PoolInfo::peek(path))?, None));
+            let info = about(path, PoolInfo::peek(path))?;
+            return Ok((info, beside_writer(path, &map)));
         }
         Err(error) => return about(path, Err(error)),
     };
@@ -307,7 +321,18 @@ fn recovered_of(
         }
     };
     (space.log_used_bytes, space.fence_log_used_bytes) = (log_used_bytes, fence_log_used_bytes);
-    Ok(Recovered { space, root, domain, detected })
+    Ok(Recovered { space, root, domain, detected, counters: None })
+}
+
+/// The same of a snapshot beside the process that has the pool open, where that lets others read.
+fn beside_writer(path: &Path, map: &MapOptions) -> Option<Recovered> {
+    let mut reader = PoolReader::open(path, map).ok()?;
+    let (space, root) = reader.on_snapshot(|pool| Ok(look(pool))).ok()?;
+    let stats = reader.stats().ok()?;
+    let space = stats.space.unwrap_or(space);
+    let medium = reader.medium();
+    let domain = stats.domain.unwrap_or(medium.domain());
+    Some(Recovered { space, root, domain, detected: medium.describe(), counters: stats.counters })
 }
 
 fn look<M: Medium>(pool: &RecoveredPool<M>) -> (Space, Option<(&'static str, String)>) {
@@ -548,7 +573,19 @@ fn print_repair(
 fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let mut report = CheckReport::default();
     let walkers = roots::walkers();
-    let blocks = match open_to_read(args)?.read_only() {
+    let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
+    let opened = UnrecoveredPool::open_file(&args.file, &map).and_then(UnrecoveredPool::read_only);
+    let blocks = match opened {
+        Err(PoolError::Map(MapError::AlreadyOpen { .. })) => {
+            let mut reader = about(&args.file, PoolReader::open(&args.file, &map))?;
+            let listed = reader.on_snapshot(|pool| {
+                let mut report = CheckReport::default();
+                Ok((pool.blocks_by(&walkers, &mut report), report))
+            });
+            let (blocks, found) = about(&args.file, listed.map_err(of_reader))?;
+            report = found;
+            blocks
+        }
         Ok(pool) => pool.blocks_by(&walkers, &mut report),
         Err(PoolError::NeedsRecovery { .. }) => {
             let map = MapOptions { domain: args.domain, ..MapOptions::default() };

@@ -87,7 +87,7 @@ pub use overlay::Overlay;
 pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};
-pub use side::{Place, Side};
+pub use side::{Memory, Place, Side};
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -50,6 +50,7 @@ use crate::fence_log::{FenceLog, FenceRegion, Pages};
 use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
 use crate::process::OwnerProcess;
+use crate::side::Memory;
 use locked::{Locked, allocate, fill_holes, open_and_lock};
 use os::{Access, Mapping};
 use outlast_trace::Domain;
@@ -235,12 +236,20 @@ impl Mapped {
 
     /// Maps at least `len` bytes of a file of words that processes share, without a lock of its own. A shorter file
     /// is lengthened with zeros. Nothing of it is durable.
-    pub(crate) fn share(path: &Path, file: File, len: u64) -> Result<Self, MapError> {
+    pub(crate) fn share(
+        path: &Path,
+        file: File,
+        len: u64,
+        memory: Memory,
+    ) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         if found < len {
-            allocate(path, &file, found, len)?;
+            file.set_len(len).map_err(|error| MapError::io(path, "enlarge", error))?;
         }
         let len = found.max(len);
+        if memory == Memory::AtOnce {
+            fill_holes(path, &file, len)?;
+        }
         let options =
             MapOptions { domain: Some(Domain::Process), max_len: len, ..MapOptions::default() };
         let made = map_as_it_is(path, &file, len, &options)?;

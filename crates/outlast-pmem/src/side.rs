@@ -24,6 +24,15 @@ const DIRECTORY: &str = "/dev/shm";
 /// Longer than any process holds the lock of a side file, unless it was stopped.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
+/// When a side file takes its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// When it is opened, where a full system is an error.
+    AtOnce,
+    /// When something is stored, after another opening has taken all.
+    WhenStored,
+}
+
 /// The side files of one file.
 #[derive(Clone, Debug)]
 pub struct Side {
@@ -71,6 +80,7 @@ impl Side {
         &self,
         kind: &str,
         len: u64,
+        memory: Memory,
         begin: impl FnOnce(&Mapped) -> R,
     ) -> Result<(Mapped, R), MapError> {
         let path = self.path(kind);
@@ -81,7 +91,7 @@ impl Side {
             if !crate::is_named(&path, &file).unwrap_or(false) {
                 continue;
             }
-            let shared = Mapped::share(&path, file, len.next_multiple_of(PAGE_BYTES))?;
+            let shared = Mapped::share(&path, file, len.next_multiple_of(PAGE_BYTES), memory)?;
             let result = begin(&shared);
             unlock(&shared);
             return Ok((shared, result));
@@ -95,7 +105,7 @@ impl Side {
     pub fn under_lock<R>(
         &self,
         kind: &str,
-        shared: &Mapped,
+        shared: &impl Medium,
         body: impl FnOnce() -> R,
     ) -> io::Result<Option<R>> {
         let file = shared.file().expect("a side file is a file");
@@ -188,7 +198,7 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-fn unlock(shared: &Mapped) {
+fn unlock(shared: &impl Medium) {
     let _ = shared.file().expect("a side file is a file").unlock();
 }
 
@@ -246,15 +256,17 @@ mod tests {
         let file = File::create(directory.path().join("file")).unwrap();
         let side = Side::of(&file).unwrap();
         let at = PoolOffset(64);
-        let (one, ()) = side.open("-test", 100, |shared| shared.store_u64(at, 7)).unwrap();
-        let (two, seen) = side.open("-test", 5000, |shared| shared.load_u64(at)).unwrap();
+        let (one, ()) =
+            side.open("-test", 100, Memory::AtOnce, |shared| shared.store_u64(at, 7)).unwrap();
+        let (two, seen) =
+            side.open("-test", 5000, Memory::WhenStored, |shared| shared.load_u64(at)).unwrap();
         assert_eq!((seen, two.len()), (7, 8192), "it grows, and keeps what it has");
         two.store_u64(at, 8);
         assert_eq!(one.load_u64(at), 8);
         assert_eq!(side.under_lock("-test", &one, || 3).unwrap(), Some(3));
         side.remove("-test");
         assert_eq!(side.under_lock("-test", &one, || 3).unwrap(), None);
-        let (three, ()) = side.open("-test", 64, |_| ()).unwrap();
+        let (three, ()) = side.open("-test", 64, Memory::AtOnce, |_| ()).unwrap();
         assert_eq!(three.load_u64(at), 0);
         side.remove("-test");
     }

@@ -206,7 +206,7 @@ pub(super) unsafe fn read_path(path: *const c_char) -> Result<PathBuf, Failure> 
         return Err(Failure::bad("the path is null"));
     }
     // SAFETY: it is not null, so the caller says that it is a text.
-    Ok(path_of(unsafe { CStr::from_ptr(path) })?)
+    path_of(unsafe { CStr::from_ptr(path) })
 }
 
 /// Refuses to do anything when there is no place for its answer.
@@ -374,7 +374,7 @@ fn stats_of(pool: &Pool) -> outlast_stats {
 fn domain_texts(domain: Domain) -> &'static [CString; 2] {
     static TEXTS: OnceLock<Vec<[CString; 2]>> = OnceLock::new();
     let texts = TEXTS.get_or_init(|| {
-        let of = |domain: &Domain| [domain.row().name, domain.promise()].map(crate::guard::c_text);
+        let of = |domain: &Domain| [domain.row().name, domain.promise()].map(crate::error::c_text);
         Domain::ALL.iter().map(of).collect()
     });
     let place = Domain::ALL.iter().position(|one| *one == domain);
@@ -386,7 +386,7 @@ fn domain_texts(domain: Domain) -> &'static [CString; 2] {
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_abort_cause_name(number: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    let all = || ABORT_CAUSES.iter().map(|cause| crate::guard::c_text(cause)).collect();
+    let all = || ABORT_CAUSES.iter().map(|cause| crate::error::c_text(cause)).collect();
     NAMES.get_or_init(all).get(number).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use outlast::PoolError;
 use outlast::checkpoint::Checkpoint;
 use outlast::inspect::walk::OFFSETS;
 use outlast::inspect::{CheckReport, Finding, PoolInfo};
 use outlast::medium::MapOptions;
 use outlast::recover::UnrecoveredPool;
+use outlast::{PoolError, PoolReader};
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
@@ -25,6 +25,8 @@ struct Outcome {
     live_records: usize,
     /// Blocks that probably leak are findings.
     is_strict: bool,
+    /// Another process has the pool open.
+    is_beside_writer: bool,
 }
 
 impl Outcome {
@@ -56,6 +58,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool, seed: u64) -> CommandResult
     let path = &args.file.file;
     let map = MapOptions { read_only: true, domain: args.file.domain, ..MapOptions::default() };
     let outcome = match UnrecoveredPool::open_file(path, &map).and_then(look) {
+        Err(PoolError::Map(MapError::AlreadyOpen { .. })) => about(path, look_beside(path, &map))?,
         Err(error) if error.is_damage() => unopened(error),
         Err(error @ PoolError::Map(MapError::BadLength { .. })) => match PoolInfo::peek(path) {
             Ok(_) => unopened(error),
@@ -90,6 +93,15 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
         }
     };
     Ok(Outcome { report, live_records, ..Outcome::default() })
+}
+
+/// The check of a pool that another process writes, on a snapshot.
+fn look_beside(path: &Path, map: &MapOptions) -> Result<Outcome, PoolError> {
+    let mut reader = PoolReader::open(path, map)?;
+    let mut tell = steps();
+    let report = reader.on_snapshot(|pool| Ok(pool.check_by(&roots::walkers(), &mut tell)));
+    let report = report.map_err(super::of_reader)?;
+    Ok(Outcome { report, is_beside_writer: reader.is_beside_writer(), ..Outcome::default() })
 }
 
 /// The command that puts a pool back that cannot be opened.
@@ -131,12 +143,18 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
             "unled": outcome.unled().collect::<Vec<_>>(),
             "unled_more": report.unled.more(),
             "live_records": live_records,
+            "beside_writer": outcome.is_beside_writer,
         });
         outln!("{}", crate::document("pool check", seed, vec![record]));
         return Ok(());
     }
     print_findings(path, outcome.findings(), report.findings.more())?;
     print_findings(path, outcome.unled(), report.unled.more())?;
+    if outcome.is_beside_writer {
+        outln!(
+            "a snapshot beside the process that has the pool open; its logs and checksums were not looked at"
+        );
+    }
     if *live_records > 0 {
         outln!("{live_records} log records wait for recovery; a recovered copy was checked");
     }

@@ -24,7 +24,7 @@ fn place_of(finding: &Finding) -> Option<PoolOffset> {
         Finding::Damaged { at, .. }
         | Finding::NotAllocated { at, .. }
         | Finding::ReachedTwice { at } => Some(*at),
-        Finding::Leaked { .. } | Finding::Fault(_) => None,
+        _ => None,
     }
 }
 

@@ -36,7 +36,9 @@ fn read(args: &FileArgs) -> Result<(Stats, Option<String>), Box<dyn std::error::
         Some(recovered) => (Some(recovered.space), Some(recovered.domain)),
         None => (None, None),
     };
-    Ok((info.stats(space, domain), recovered.map(|recovered| recovered.detected)))
+    let mut stats = info.stats(space, domain);
+    stats.counters = recovered.as_ref().and_then(|recovered| recovered.counters);
+    Ok((stats, recovered.map(|recovered| recovered.detected)))
 }
 
 fn print(stats: &Stats, detected: Option<&str>) -> Result<(), OutputFailed> {

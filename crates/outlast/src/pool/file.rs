@@ -38,6 +38,7 @@ impl Pool {
         if let Some(versions) = &pool.versions {
             versions.start(pool.commits_later);
         }
+        pool.publish();
         Ok(pool)
     }
 
@@ -51,7 +52,9 @@ impl Pool {
         open: &OpenOptions,
         map: &MapOptions,
     ) -> Result<Self, PoolError> {
-        UnrecoveredPool::open_file(path, map)?.recover()?.start(open)
+        let pool = UnrecoveredPool::open_file(path, map)?.recover()?.start(open)?;
+        pool.publish();
+        Ok(pool)
     }
 }
 

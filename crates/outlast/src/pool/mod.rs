@@ -205,6 +205,14 @@ impl<M: Medium> Pool<M> {
         self.versions.as_deref()
     }
 
+    /// Tells readers in other processes what the pool is doing.
+    #[cold]
+    pub(crate) fn publish(&self) {
+        if let Some(versions) = self.versions() {
+            versions.publish(&self.stats_beside(self.log_space()));
+        }
+    }
+
     /// For what is neither a lane's, nor a sweep's, nor a group's.
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
@@ -434,6 +442,9 @@ impl<M: Medium> Pool<M> {
 
     /// A lane is free again.
     pub(crate) fn lane_given_back(&self) {
+        if self.versions().is_some_and(Versions::is_read) {
+            self.publish();
+        }
         self.solo.lane_given_back(&self.medium);
         self.queue.wake();
     }

@@ -80,7 +80,18 @@ impl<M: Medium> Pool<M> {
     /// beside transactions the figures are of about this moment.
     pub fn space(&self) -> Space {
         let chunks = self.heap.lock(&self.medium).chunk_count();
-        let mut space = Space::of(&self.medium, &self.header.geometry, chunks);
+        let of_heap = Space::of(&self.medium, &self.header.geometry, chunks);
+        let of_logs = self.log_space();
+        Space {
+            log_used_bytes: of_logs.log_used_bytes,
+            fence_log_used_bytes: of_logs.fence_log_used_bytes,
+            ..of_heap
+        }
+    }
+
+    /// How full its logs are, and nothing of its heap.
+    pub(crate) fn log_space(&self) -> Space {
+        let mut space = Space::default();
         let lines_used = self.lanes.iter().map(|lane| {
             let tail = lane.shared.tail.load(Ordering::Acquire);
             lane.shared.installed.load(Ordering::Acquire).saturating_sub(tail)

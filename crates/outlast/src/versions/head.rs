@@ -1,10 +1,11 @@
 //! The words that a writer and its readers share, and the ring of old lines: where each lies.
 
-use outlast_pmem::{MapError, Mapped, Medium, Place, Side};
+use outlast_pmem::{MapError, Mapped, Medium, Memory, Place, Side};
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 use uuid::Uuid;
 
 use crate::pool::Header;
+use crate::stats::STATS_WORDS;
 
 /// First word of shared words, with the version of what follows.
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLSHM\x01");
@@ -20,10 +21,7 @@ const READERS: PoolOffset = PoolOffset(192);
 const KEPT: PoolOffset = PoolOffset(256);
 const WANTED: PoolOffset = PoolOffset(320);
 const STATS: PoolOffset = PoolOffset(512);
-const LANES: u64 = 1024;
-
-/// Words for the writer's statistics.
-pub(crate) const STATS_WORDS: usize = 64;
+const LANES: u64 = STATS.0 + STATS_WORDS as u64 * 8;
 
 /// Most processes that read at the same time: bits of a word.
 pub(crate) const READERS_MAX: usize = 64;
@@ -104,7 +102,7 @@ impl Head<Mapped> {
         begin: impl FnOnce(&Head<&Mapped>) -> R,
     ) -> Result<(Self, R), MapError> {
         let bytes = Head::<Mapped>::bytes(header.geometry.lanes);
-        let (words, result) = side.open(HEAD, bytes, |words| {
+        let (words, result) = side.open(HEAD, bytes, Memory::AtOnce, |words| {
             let head = Head(words);
             if !head.is_of(header.uuid) {
                 // Old lines belong to old words.
@@ -262,7 +260,7 @@ fn lane_at(lane: usize) -> PoolOffset {
 }
 
 /// Removes the side files of a pool that no process uses: no reader, and no writer. The caller has the head.
-pub(crate) fn remove_unused(side: &Side, head: &Head<Mapped>, is_written: impl Fn() -> bool) {
+pub(crate) fn remove_unused<M: Medium>(side: &Side, head: &Head<M>, is_written: impl Fn() -> bool) {
     let _ = side.under_lock(HEAD, &head.0, || {
         head.remove_dead(|number| side.is_taken(number));
         if head.readers() == 0 && !is_written() {

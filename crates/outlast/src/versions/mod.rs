@@ -37,7 +37,6 @@ mod tests;
 mod turns;
 mod writer;
 
-pub(crate) use head::STATS_WORDS;
 pub use reader::{PoolReader, ReadError};
 pub use snapshot::Snapshot;
 pub use turns::Turns;

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, Overlay, Place, Side, read_beside};
+use outlast_pmem::{
+    Heap, MapError, MapOptions, Mapped, Medium, Memory, Overlay, Place, Side, read_beside,
+};
 
 use super::head::{
     Head, Joined, READERS_MAX, RING, RING_BYTES, Ring, State, WRITER_PLACE, remove_unused,
@@ -13,8 +15,9 @@ use crate::barrier::Barrier;
 use crate::error::PoolError;
 use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
 use crate::pool::{
-    Header, Pool, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
+    Header, Pool, Reader, RecoveredPool, Space, UnrecoveredPool, load_sealed, read_generation,
 };
+use crate::stats::Stats;
 use crate::transact::{Abort, Runner};
 use crate::typed::TypedLane;
 
@@ -139,7 +142,7 @@ impl PoolReader {
             TypedLane<'id, Reader<'p, Overlay<Snapshot<Mapped>>>>,
         ) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
-        self.on_snapshot(|pool| pool.typed(|lane| body(lane)))
+        self.on_snapshot(|pool| pool.typed(&mut body))
     }
 
     /// Looks at the pool as a whole, on one snapshot: what it is called with is as if no other process had it.
@@ -226,9 +229,38 @@ impl PoolReader {
         }
     }
 
-    /// The writer's statistics, as it has published them last.
-    pub(crate) fn published(&self) -> Option<[u64; super::STATS_WORDS]> {
-        self.joined.as_ref().map(|joined| joined.head.load_stats())
+    /// What the pool is doing: how full it is now, and of its writer's work what that has published last, which it does
+    /// as it changes the pool.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub fn stats(&mut self) -> Result<Stats, ReadError> {
+        let (space, lanes, generation, len) = self.on_snapshot(|pool| {
+            let lanes = pool.header().geometry.lanes;
+            Ok((pool.space(), lanes, pool.generation(), pool.medium().len()))
+        })?;
+        let published = self.joined.as_ref().map(|joined| joined.head.load_stats());
+        let published = published.and_then(|words| Stats::from_words(&words));
+        let of_logs = published.and_then(|stats| stats.space).unwrap_or_default();
+        let space = Space {
+            log_used_bytes: of_logs.log_used_bytes,
+            fence_log_used_bytes: of_logs.fence_log_used_bytes,
+            ..space
+        };
+        let medium = self.pool.medium().below().pool();
+        Ok(Stats {
+            pool_bytes: len,
+            lanes,
+            generation,
+            domain: published.and_then(|stats| stats.domain).or(Some(medium.domain())),
+            space: Some(space),
+            counters: published.and_then(|stats| stats.counters),
+        })
+    }
+
+    /// The memory that the pool lies on, as this process finds it.
+    pub fn medium(&self) -> &Mapped {
+        self.pool.medium().below().pool()
     }
 }
 
@@ -324,7 +356,7 @@ fn beside(pool: Mapped) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolEr
     let begin = |head: &Head<&Mapped>| -> Result<Option<(Ring<Mapped>, Place)>, MapError> {
         head.remove_dead(|number| side.is_taken(number));
         let Ok(Some(place)) = side.take_place(READERS_MAX) else { return Ok(None) };
-        let (ring, ()) = side.open(RING, RING_BYTES, |_| ())?;
+        let (ring, ()) = side.open(RING, RING_BYTES, Memory::AtOnce, |_| ())?;
         head.add_reader(place.number);
         Ok(Some((Ring(ring), place)))
     };

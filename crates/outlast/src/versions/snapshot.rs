@@ -84,10 +84,6 @@ impl<M: Medium> Snapshot<M> {
         &self.pool
     }
 
-    pub(crate) fn head(&self) -> Option<&Head<M>> {
-        self.beside.as_ref().map(|beside| &beside.head)
-    }
-
     /// Takes a snapshot of this moment. `true` when it differs from the last one. While a commit stores in place
     /// `is_patient` is asked whether to wait on.
     pub(crate) fn take(&self, is_patient: impl Fn() -> bool) -> Result<bool, NoSnapshot> {

@@ -12,6 +12,7 @@ use outlast_trace::PoolOffset;
 use super::head::{Head, RING_BYTES, Ring};
 use super::snapshot::{NoSnapshot, Snapshot};
 use super::{Mistake, Versions};
+use crate::barrier::Barrier;
 use crate::pool::{CreateOptions, OpenOptions, Pool, read_root};
 use crate::{BlockKind, Lane, RootKind, Runner, Scheme, Transact};
 
@@ -73,7 +74,8 @@ fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
         });
         places.unwrap()
     };
-    let mut versions = Versions::on(&media.head, &media.ring);
+    let (head, ring) = (Head(&media.head), Ring(&media.ring));
+    let mut versions = Versions::on(head, ring, Barrier::between_processes(), None);
     versions.mistake = run.mistake;
     versions.start(true);
     Head(&media.head).add_reader(0);

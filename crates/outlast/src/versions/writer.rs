@@ -2,11 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outlast_pmem::{MapError, Mapped, Medium, Place, Side};
+use outlast_pmem::{MapError, Mapped, Medium, Memory, Place, Side};
 use outlast_trace::{ByteRange, LineAddr};
 
 use super::Mistake;
@@ -15,48 +14,29 @@ use super::head::{
 };
 use crate::barrier::Barrier;
 use crate::pool::Header;
+use crate::stats::{STATS_WORDS, Stats};
+
+/// Statistics are published anew when so many lines have changed.
+const STALE_LINES: u64 = 256;
 
 /// What a running pool shares with processes that read it.
 pub(crate) struct Versions<M: Medium> {
     head: Head<M>,
-    /// Opened when the first reader has come; `None` where that failed.
-    ring: OnceLock<Option<Ring<M>>>,
+    /// It takes no memory before a reader comes.
+    ring: Ring<M>,
     barrier: Barrier,
-    /// Where the words lie, of a pool in a file.
-    files: Option<Box<dyn Files<M>>>,
+    /// Of words in side files.
+    side: Option<SideFiles>,
+    /// How many lines had gone to the ring when statistics were published last.
+    published: AtomicU64,
     #[cfg(test)]
     pub mistake: Option<Mistake>,
 }
 
-/// Of words in side files: what only files can do.
-trait Files<M>: Send + Sync {
-    /// The ring, which a reader has made.
-    fn ring(&self) -> Option<M>;
-    /// Whether that place's owner lives.
-    fn is_taken(&self, number: usize) -> bool;
-    /// The writer goes.
-    fn leave(&self, head: &Head<M>);
-}
-
-struct SideFiles {
+pub(super) struct SideFiles {
     side: Side,
     /// Given back by the system when the process ends.
     _place: Place,
-}
-
-impl Files<Mapped> for SideFiles {
-    fn ring(&self) -> Option<Mapped> {
-        self.side.open(RING, RING_BYTES, |_| ()).ok().map(|(ring, ())| ring)
-    }
-
-    fn is_taken(&self, number: usize) -> bool {
-        self.side.is_taken(number)
-    }
-
-    fn leave(&self, head: &Head<Mapped>) {
-        head.set_state(State::Closed);
-        remove_unused(&self.side, head, || false);
-    }
 }
 
 /// The place of a process that writes a pool, or is about to: readers without a writer leave the file to it.
@@ -87,34 +67,32 @@ impl Versions<Mapped> {
         let begin = |head: &Head<&Mapped>| {
             head.raise_generation();
             head.set_state(State::Opening);
+            head.store_stats(&[0; STATS_WORDS]);
             head.set_one_sided(barrier.is_one_sided());
             (0..header.geometry.lanes as usize)
                 .for_each(|lane| head.set_lane(lane, LaneWord::Idle));
         };
         let opened: Result<_, MapError> = Head::open(&side, header, begin);
         let (head, ()) = opened.ok()?;
-        let files: Box<dyn Files<Mapped>> = Box::new(SideFiles { side, _place: place });
-        Some(Self {
-            head,
-            ring: OnceLock::new(),
-            barrier,
-            files: Some(files),
-            #[cfg(test)]
-            mistake: None,
-        })
+        let (ring, ()) = side.open(RING, RING_BYTES, Memory::WhenStored, |_| ()).ok()?;
+        Some(Self::on(head, Ring(ring), barrier, Some(SideFiles { side, _place: place })))
     }
 }
 
 impl<M: Medium> Versions<M> {
-    /// Those on given media, where an explorer runs both sides.
-    #[cfg(test)]
-    pub fn on(head: M, ring: M) -> Self {
-        let barrier = Barrier::between_processes();
+    pub(super) fn on(
+        head: Head<M>,
+        ring: Ring<M>,
+        barrier: Barrier,
+        side: Option<SideFiles>,
+    ) -> Self {
         Self {
-            head: Head(head),
-            ring: OnceLock::from(Some(Ring(ring))),
+            head,
+            ring,
             barrier,
-            files: None,
+            side,
+            published: AtomicU64::new(0),
+            #[cfg(test)]
             mistake: None,
         }
     }
@@ -188,16 +166,15 @@ impl<M: Medium> Versions<M> {
         if self.makes(Mistake::NotKept) {
             return;
         }
-        let Some(ring) = self.ring() else { return };
         for line in lines {
             let at = line.start();
             let content = std::array::from_fn(|word| pool.load_u64(at.plus(word as u64 * 8)));
             let number = self.head.keep_one();
-            ring.push(number, line, tag, &content);
-            if number % RING_LINES == 0
-                && let Some(files) = &self.files
+            self.ring.push(number, line, tag, &content);
+            if number.is_multiple_of(RING_LINES)
+                && let Some(SideFiles { side, .. }) = &self.side
             {
-                self.head.remove_dead(|number| files.is_taken(number));
+                self.head.remove_dead(|number| side.is_taken(number));
             }
         }
         fence(Ordering::SeqCst);
@@ -212,36 +189,31 @@ impl<M: Medium> Versions<M> {
         self.keep(pool, range.lines(), self.head.epoch());
     }
 
-    /// The ring. Where it cannot be had, all snapshots are over.
-    fn ring(&self) -> Option<&Ring<M>> {
-        let open = || {
-            let ring = self.files.as_ref().and_then(|files| files.ring());
-            if ring.is_none() {
-                self.head.set_state(State::Alone);
-                self.head.raise_generation();
-            }
-            ring.map(Ring)
-        };
-        self.ring.get_or_init(open).as_ref()
-    }
-
     /// Whether another process waits to write.
     pub fn is_wanted(&self) -> bool {
         self.head.wanted_until() > milliseconds_now()
     }
 
-    pub fn store_stats(&self, words: &[u64; super::STATS_WORDS]) {
-        self.head.store_stats(words);
+    /// Tells readers what the pool is doing.
+    pub fn publish(&self, stats: &Stats) {
+        self.published.store(self.head.kept(), Ordering::Relaxed);
+        self.head.store_stats(&stats.to_words());
+    }
+
+    /// Whether it was told long ago, in lines that have changed since.
+    pub fn is_stale(&self) -> bool {
+        self.head.kept() - self.published.load(Ordering::Relaxed) >= STALE_LINES
     }
 }
 
 impl<M: Medium> Drop for Versions<M> {
     /// The writer goes. What a forked child has is its parent's.
     fn drop(&mut self) {
-        if let Some(files) = &self.files
+        if let Some(SideFiles { side, .. }) = &self.side
             && !self.head.0.is_forked()
         {
-            files.leave(&self.head);
+            self.head.set_state(State::Closed);
+            remove_unused(side, &self.head, || false);
         }
     }
 }

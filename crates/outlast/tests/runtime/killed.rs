@@ -184,7 +184,7 @@ pub(super) fn create(path: &Path) {
     let create =
         CreateOptions { lanes: THREADS as u32, lane_bytes: 4096, ..CreateOptions::default() };
     let open = open_options(Scheme::Undo);
-    let pool = Pool::create_with(&path, 1 << 20, &create, &open, &map_options()).unwrap();
+    let pool = Pool::create_with(path, 1 << 20, &create, &open, &map_options()).unwrap();
     pool.lane()
         .unwrap()
         .run(|tx| {

@@ -166,7 +166,9 @@ fn read_beside(scheme: Scheme) {
             std::thread::sleep(Duration::from_millis(5));
         }
         is_over.store(true, Ordering::SeqCst);
-        two.map(|reader| reader.join().unwrap());
+        for reader in two {
+            reader.join().unwrap();
+        }
         assert!(is_enough(), "{different:?} different snapshots");
         drop(writer);
         follower.join().unwrap();

@@ -153,6 +153,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         let stored = self.lane.buffers.lines.entries().iter().filter(|entry| entry.words != 0);
         let blocks = self.taken().chain(self.given_back()).map(|block| reserved_word(block).line());
         versions.keep(&self.pool.medium, stored.map(|entry| entry.line).chain(blocks), tag);
+        if versions.is_stale() {
+            self.pool.publish();
+        }
     }
 
     #[inline(always)]
