@@ -1,5 +1,6 @@
 //! From a medium to a running pool: proof, recovery, start.
 
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -257,6 +258,19 @@ pub struct RecoveredPool<M = Mapped> {
     corrected_fence: Option<PoolOffset>,
     /// Recovery was not run, so the generation is not this opening's own; or not on the medium itself.
     read_only: bool,
+}
+
+impl<M> fmt::Debug for UnrecoveredPool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnrecoveredPool").field("uuid", &self.header.uuid).finish_non_exhaustive()
+    }
+}
+
+impl<M> fmt::Debug for RecoveredPool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("RecoveredPool");
+        pool.field("uuid", &self.header.uuid).field("report", &self.report).finish_non_exhaustive()
+    }
 }
 
 impl<M: Medium> RecoveredPool<M> {
