@@ -292,13 +292,13 @@ fn a_child_opens_pools_of_its_own_and_keeps_no_lock() {
     let open = || Pool::open_with(&path, &OpenOptions::default(), &map());
     let child = fork(directory.path(), || {
         let inherited = pool.take().unwrap();
-        let error = open().err().expect("the parent has it");
+        let error = open().expect_err("the parent has it");
         assert!(matches!(error, PoolError::Map(MapError::AlreadyOpen { .. })), "{error}");
         closed.raise();
         opened.wait();
         // Closing what was inherited unlocks nothing.
         drop(inherited.close());
-        let error = open().err().expect("the parent has it again");
+        let error = open().expect_err("the parent has it again");
         assert!(matches!(error, PoolError::Map(MapError::AlreadyOpen { .. })), "{error}");
         let own = directory.path().join("own");
         let (pool, block) = create(&own, Scheme::default());

@@ -36,37 +36,31 @@ impl<'id> Cache<'id> {
 
 /// Keeps a value until that time.
 pub fn put(pool: &Pool, key: u64, value: &str, expires_at: u64) -> Result<(), Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let cache = Cache::of(tx)?;
-            cache.remove(tx, key)?;
-            let entry = Entry { value: PString::new(tx, value)?, expires_at };
-            cache.by_expiry.insert(tx, &(expires_at, key), key)?;
-            cache.entries.insert(tx, &key, entry).map(|_| ())
-        })
+    pool.run_typed(|tx| {
+        let cache = Cache::of(tx)?;
+        cache.remove(tx, key)?;
+        let entry = Entry { value: PString::new(tx, value)?, expires_at };
+        cache.by_expiry.insert(tx, &(expires_at, key), key)?;
+        cache.entries.insert(tx, &key, entry).map(|_| ())
     })
 }
 
 /// The value of a key, unless it has expired.
 pub fn get(pool: &Pool, key: u64, now: u64) -> Result<Option<String>, Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| match Cache::of(tx)?.entries.get(tx, &key)? {
-            Some(entry) if entry.expires_at > now => entry.value.to_string(tx).map(Some),
-            _ => Ok(None),
-        })
+    pool.run_typed(|tx| match Cache::of(tx)?.entries.get(tx, &key)? {
+        Some(entry) if entry.expires_at > now => entry.value.to_string(tx).map(Some),
+        _ => Ok(None),
     })
 }
 
 /// Frees what has expired, a hundred entries at most, and returns how many there were.
 pub fn sweep(pool: &Pool, now: u64) -> Result<usize, Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let cache = Cache::of(tx)?;
-            let expired = cache.by_expiry.range(tx, ..=(now, u64::MAX)).take(100);
-            let keys = expired.map(|entry| Ok(entry?.0.1)).collect::<Result<Vec<_>, Abort>>()?;
-            keys.iter().try_for_each(|key| cache.remove(tx, *key))?;
-            Ok(keys.len())
-        })
+    pool.run_typed(|tx| {
+        let cache = Cache::of(tx)?;
+        let expired = cache.by_expiry.range(tx, ..=(now, u64::MAX)).take(100);
+        let keys = expired.map(|entry| Ok(entry?.0.1)).collect::<Result<Vec<_>, Abort>>()?;
+        keys.iter().try_for_each(|key| cache.remove(tx, *key))?;
+        Ok(keys.len())
     })
 }
 

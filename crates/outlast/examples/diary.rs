@@ -8,13 +8,11 @@ use outlast::{Pool, PoolError};
 /// Adds a mood to a day of the diary and returns how many the day has by now.
 pub fn write(path: &Path, day: u32, mood: i32) -> Result<u64, PoolError> {
     let pool = Pool::open_or_create(path)?; // after a crash too: opening recovers
-    let moods = pool.typed(|pool| {
-        pool.run(|tx| {
-            let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, i32>>::new)?.get(tx)?;
-            let today = days.entry(tx, &day)?.or_insert_with(PVec::new)?;
-            today.push(tx, mood)?;
-            today.len(tx)
-        })
+    let moods = pool.run_typed(|tx| {
+        let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, i32>>::new)?.get(tx)?;
+        let today = days.entry(tx, &day)?.or_insert_with(PVec::new)?;
+        today.push(tx, mood)?;
+        today.len(tx)
     })?; // durable from here on, all of it; after an error, nothing of it
     Ok(moods)
 }

@@ -39,27 +39,23 @@ impl<'id> Log<'id> {
 
 /// Appends an event and returns its number.
 pub fn append(pool: &Pool, event: Event) -> Result<u64, Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let log = Log::of(tx)?;
-            let number = log.events.len(tx)?;
-            log.events.push(tx, event)?;
-            log.by_user.insert(tx, &(event.user, number), event.at_seconds)?;
-            Ok(number)
-        })
+    pool.run_typed(|tx| {
+        let log = Log::of(tx)?;
+        let number = log.events.len(tx)?;
+        log.events.push(tx, event)?;
+        log.by_user.insert(tx, &(event.user, number), event.at_seconds)?;
+        Ok(number)
     })
 }
 
 /// The events of a user, oldest first, as they were at one moment.
 pub fn of_user(pool: &Pool, user: u32) -> Result<Vec<Event>, Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let log = Log::of(tx)?;
-            let entries = log.by_user.range(tx, (user, 0)..=(user, u64::MAX));
-            let numbers = entries.map(|entry| Ok(entry?.0.1)).collect::<Result<Vec<_>, Abort>>()?;
-            let events = numbers.into_iter().map(|number| log.events.get(tx, number));
-            events.filter_map(Result::transpose).collect()
-        })
+    pool.run_typed(|tx| {
+        let log = Log::of(tx)?;
+        let entries = log.by_user.range(tx, (user, 0)..=(user, u64::MAX));
+        let numbers = entries.map(|entry| Ok(entry?.0.1)).collect::<Result<Vec<_>, Abort>>()?;
+        let events = numbers.into_iter().map(|number| log.events.get(tx, number));
+        events.filter_map(Result::transpose).collect()
     })
 }
 

@@ -26,26 +26,22 @@ impl<'id> Jobs<'id> {
 
 /// Adds a job. It is durable when this returns.
 pub fn add(pool: &Pool, job: &str) -> Result<(), Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let jobs = Jobs::of(tx)?;
-            let job = PString::new(tx, job)?;
-            jobs.waiting.push_back(tx, job)
-        })
+    pool.run_typed(|tx| {
+        let jobs = Jobs::of(tx)?;
+        let job = PString::new(tx, job)?;
+        jobs.waiting.push_back(tx, job)
     })
 }
 
 /// Does the oldest job and returns it. Workers of several threads share a queue.
 pub fn work(pool: &Pool) -> Result<Option<String>, Abort> {
-    pool.typed(|pool| {
-        pool.run(|tx| {
-            let jobs = Jobs::of(tx)?;
-            let Some(text) = jobs.waiting.pop_front(tx)? else { return Ok(None) };
-            let job = text.to_string(tx)?;
-            text.free(tx)?; // the queue gave it back: it is ours to keep or to free
-            jobs.done.entry(tx, &job)?.and_modify(|times| times + 1)?.or_insert(1)?;
-            Ok(Some(job))
-        })
+    pool.run_typed(|tx| {
+        let jobs = Jobs::of(tx)?;
+        let Some(text) = jobs.waiting.pop_front(tx)? else { return Ok(None) };
+        let job = text.to_string(tx)?;
+        text.free(tx)?; // the queue gave it back: it is ours to keep or to free
+        jobs.done.entry(tx, &job)?.and_modify(|times| times + 1)?.or_insert(1)?;
+        Ok(Some(job))
     })
 }
 

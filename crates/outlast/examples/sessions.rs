@@ -40,21 +40,19 @@ fn sessions<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Sessions<'i
 /// Begins a session.
 pub fn log_in(pool: &Pool, token: &Token, user: u64, now: u64) -> Result<(), Abort> {
     let session = Session { user, expires_at: now + IDLE };
-    pool.typed(|pool| pool.run(|tx| sessions(tx)?.insert(tx, token, session).map(|_| ())))
+    pool.run_typed(|tx| sessions(tx)?.insert(tx, token, session).map(|_| ()))
 }
 
 /// The user of a request, whose session goes on from now.
 pub fn user_of(pool: &Pool, token: &Token, now: u64) -> Result<u64, SessionError> {
-    pool.typed(|pool| {
-        pool.try_run(|tx| {
-            let place = sessions(tx)?.value(tx, token)?.ok_or(SessionError::Unknown)?;
-            let Session { user, expires_at } = place.get(tx)?;
-            if expires_at <= now {
-                return Err(SessionError::Expired);
-            }
-            place.at(Session::FIELDS.expires_at).set(tx, now + IDLE)?;
-            Ok(user)
-        })
+    pool.try_run_typed(|tx| {
+        let place = sessions(tx)?.value(tx, token)?.ok_or(SessionError::Unknown)?;
+        let Session { user, expires_at } = place.get(tx)?;
+        if expires_at <= now {
+            return Err(SessionError::Expired);
+        }
+        place.at(Session::FIELDS.expires_at).set(tx, now + IDLE)?;
+        Ok(user)
     })
 }
 

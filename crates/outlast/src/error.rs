@@ -1,4 +1,4 @@
-//! Errors. [`PoolError`] is that of a pool, [`Abort`](crate::Abort) that of a transaction; this module also has
+//! Errors. [`PoolError`] is that of a pool, [`Abort`] that of a transaction; this module also has
 //! the parts of both.
 
 pub use outlast_pmem::{GrowError, MapError, MediumFailure};

@@ -2,8 +2,8 @@
 //!
 //! - [`PoolInfo`] has the facts of a pool's file, also of one that is in use. [`Header`] and [`Geometry`] are
 //!   those that its creation has fixed.
-//! - [`CheckReport`] has the findings of [`Pool::check`](crate::Pool::check) and of the checks of a pool that was
-//!   [recovered](crate::recover) and not started: damage, and blocks that nothing leads to.
+//! - [`CheckReport`] has the findings of [`RecoveredPool::check`](crate::recover::RecoveredPool::check): damage, and
+//!   blocks that nothing leads to.
 //! - [`RepairReport`] has those of a pool with checksums, and the repairs.
 //! - [`walk`] follows the roots of pools, of any program, to all that they lead to.
 //! - [`Space`] tells how much of a pool is used.

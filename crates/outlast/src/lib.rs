@@ -10,7 +10,8 @@
 //! - [`Pool::run`] runs a closure as a transaction, and runs it again that met a conflict; [`Pool::try_run`] takes a
 //!   closure with an error of the program's own. A thread with many transactions takes a [`Lane`], which is a
 //!   [`Runner`], and keeps it.
-//! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes. Begin there.
+//! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes. Begin there, with
+//!   [`Pool::run_typed`].
 //! - [`Tx`] is a running transaction without types: a value, and a [`Transact`]. Loads copy out of the pool,
 //!   never a reference into it; stores go through the scheme. [`collections`] are a hash map, trees, a queue
 //!   and words over it.
@@ -38,14 +39,12 @@
 //! # let path = dir.path().join("notes.pool");
 //! let note = |day: u32, text: &str| -> Result<u64, PoolError> {
 //!     let pool = Pool::open_or_create(&path)?; // after a crash too: opening recovers
-//!     let count = pool.typed(|pool| {
-//!         pool.run(|tx| {
-//!             let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, PString<'_>>>::new)?;
-//!             let notes = days.get(tx)?.entry(tx, &day)?.or_insert_with(PVec::new)?;
-//!             let text = PString::new(tx, text)?;
-//!             notes.push(tx, text)?;
-//!             notes.len(tx)
-//!         })
+//!     let count = pool.run_typed(|tx| {
+//!         let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, PString<'_>>>::new)?;
+//!         let notes = days.get(tx)?.entry(tx, &day)?.or_insert_with(PVec::new)?;
+//!         let text = PString::new(tx, text)?;
+//!         notes.push(tx, text)?;
+//!         notes.len(tx)
 //!     })?; // durable from here on, all of it; after an error, nothing of it
 //!     Ok(count)
 //! };

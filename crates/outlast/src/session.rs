@@ -51,7 +51,8 @@ pub enum SessionError {
     Abort(#[from] Abort),
 }
 
-/// An owned session with a pool. It stays with its thread; dropping it undoes what is open.
+/// An owned session with a pool. It keeps a lane and stays with its thread; dropping it undoes what is open. A task
+/// that comes and goes holds an `Arc` of the pool in place of a session, and runs each transaction by [`Pool::run`].
 ///
 /// In a forked child every call but the drop is [`Abort::Forked`].
 ///

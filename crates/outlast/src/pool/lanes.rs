@@ -1,5 +1,6 @@
 //! Lanes: one thread's session with a pool, with its log and its volatile buffers.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::{Call, Mapped, Mark, Medium};
@@ -313,6 +314,13 @@ impl<'p, M: Medium> Lane<'p, M> {
             }
         }
         Ok(())
+    }
+}
+
+impl<M: Medium> fmt::Debug for Lane<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.tx.as_ref().map(|tx| tx.lane.id);
+        f.debug_struct("Lane").field("id", &id).finish_non_exhaustive()
     }
 }
 

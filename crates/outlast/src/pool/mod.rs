@@ -47,6 +47,7 @@ pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
 pub use space::Space;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -82,7 +83,12 @@ use crate::writeback::{self, Reach, Sweeper};
 /// Bytes that a pool of some megabytes grows by. Each growth costs a file its syncs.
 const GROWTH_MIN: u64 = 1 << 20;
 
-/// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
+/// A pool that runs transactions: in a file, or on another [`Medium`].
+///
+/// Threads and tasks share it, by reference or as an `Arc`. [`run`](Self::run) takes a lane for one transaction; a
+/// thread with many takes a [`Lane`] and keeps it. Dropping the pool closes its file, and everything acknowledged is durable
+/// before; [`try_close`](Self::try_close), of the last `Arc` through [`Arc::into_inner`](std::sync::Arc::into_inner), leaves
+/// nothing for the next opening to recover.
 pub struct Pool<M: Medium = Mapped> {
     pub(crate) medium: M,
     header: Header,
@@ -571,5 +577,12 @@ impl<M: Medium> Pool<M> {
     /// How many commits that stored something have begun since the pool was opened.
     pub fn commits(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.shared.drawn.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl<M: Medium> fmt::Debug for Pool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("Pool");
+        pool.field("uuid", &self.header.uuid).field("scheme", &self.scheme).finish_non_exhaustive()
     }
 }

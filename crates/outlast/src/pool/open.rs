@@ -1,5 +1,6 @@
 //! From a medium to a running pool: proof, recovery, start.
 
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -287,6 +288,19 @@ pub struct RecoveredPool<M: Medium = Mapped> {
     /// A snapshot beside a writer, whose logs change meanwhile.
     is_beside_writer: bool,
     versions: Option<Box<Versions<M>>>,
+}
+
+impl<M> fmt::Debug for UnrecoveredPool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnrecoveredPool").field("uuid", &self.header.uuid).finish_non_exhaustive()
+    }
+}
+
+impl<M> fmt::Debug for RecoveredPool<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("RecoveredPool");
+        pool.field("uuid", &self.header.uuid).field("report", &self.report).finish_non_exhaustive()
+    }
 }
 
 impl<M: Medium> RecoveredPool<M> {

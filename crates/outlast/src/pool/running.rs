@@ -1,6 +1,7 @@
 //! Transactions without a closure, for callers that cannot give one: other languages, and
 //! programs whose transactions begin in one place and end in another.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use outlast_pmem::{Call, Mapped, Mark, Medium};
@@ -155,6 +156,12 @@ impl<M: Medium> Drop for Running<'_, M> {
         if let Some(mut lane) = self.lane.take() {
             undo(&mut lane);
         }
+    }
+}
+
+impl<M: Medium> fmt::Debug for Running<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("lane", &self.lane).finish_non_exhaustive()
     }
 }
 

@@ -34,6 +34,50 @@ impl<M: Medium> Pool<M> {
     pub fn typed<'p, R>(&'p self, body: impl for<'id> FnOnce(TypedPool<'id, 'p, M>) -> R) -> R {
         body(TypedPool { pool: self, brand: PhantomData })
     }
+
+    /// Runs `body` as one typed transaction, as [`run`](Self::run) does an untyped one: on a lane that it takes and gives
+    /// back, under a brand of its own. [`typed`](Self::typed) keeps lanes and pointers from one transaction to the next.
+    ///
+    /// ```
+    /// use outlast::Pool;
+    /// use outlast::typed::PHashMap;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("visits.pool");
+    /// let pool = Pool::open_or_create(&path)?;
+    /// let visits = pool.run_typed(|tx| {
+    ///     let pages = tx.root_or_insert_with(PHashMap::<str, u64>::new)?.get(tx)?;
+    ///     let visits = pages.get(tx, "/index")?.unwrap_or(0) + 1;
+    ///     pages.insert(tx, "/index", visits)?;
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of `run`.
+    pub fn run_typed<'p, O, F>(&'p self, body: F) -> Result<O, Abort>
+    where
+        F: for<'id> FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
+    {
+        self.typed(|pool| pool.run(body))
+    }
+
+    /// As [`run_typed`](Self::run_typed), for a body that fails with an error of the program's own:
+    /// [`Runner::try_run`].
+    ///
+    /// # Errors
+    /// As of [`try_run`](Self::try_run).
+    pub fn try_run_typed<'p, O, E, F>(&'p self, body: F) -> Result<O, E>
+    where
+        F: for<'id> FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, E>,
+        E: From<Abort>,
+    {
+        self.typed(|pool| pool.try_run(body))
+    }
 }
 
 /// Calls `body` with any runner under a brand of its own, as [`Pool::typed`] does with a pool: for

@@ -123,6 +123,14 @@
 //!   `insert` replaced.
 //! - [`PPtr::set`] frees nothing, so that something can be moved by storing it elsewhere.
 //!
+//! # How calls look
+//!
+//! Every operation takes the transaction as `&mut`, so an argument that needs it too goes into a local first:
+//! `let url = PString::new(tx, url)?; links.insert(tx, code, Link { url, hits: 0 })?;`. An iterator holds the
+//! transaction: collect first where each item leads on to a load.
+//!
+//! Where a type is named, its brand is elided: `PHashMap::<str, Link<'_>>::new`, `tx.root::<PVec<'_, u64>>()?`.
+//!
 //! `docs/typed.md` has the design and its costs.
 
 mod branded;

@@ -1,5 +1,6 @@
 //! Closures that fail with an error of the program's own, and transactions on a lane of their own.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -138,7 +139,7 @@ fn a_pools_error_takes_that_of_a_transaction() {
 /// A handle that tasks can hold: a share of the pool, and no lane between transactions.
 #[test]
 fn a_share_of_a_pool_goes_to_any_thread() {
-    fn is_a_handle<T: Clone + Send + Sync + 'static>() {}
+    fn is_a_handle<T: Clone + Debug + Send + Sync + 'static>() {}
     is_a_handle::<Arc<Pool>>();
     let dir = tempfile::tempdir().unwrap();
     let pool = Arc::new(Pool::options().lanes(2).create(dir.path().join("pool")).unwrap());

@@ -351,7 +351,7 @@ fn a_full_disk_leaves_everything_as_it_was() {
         &OpenOptions::default(),
         &map(),
     );
-    let error = create.err().expect("there is no space");
+    let error = create.expect_err("there is no space");
     assert!(matches!(error, PoolError::Map(MapError::NoSpace { .. })), "{error}");
     assert_eq!(names(directory), ["fill", "p", "p.checkpoint"]);
     assert_eq!(exchange(&open(&path).unwrap(), 3), 2);
@@ -411,7 +411,7 @@ fn a_sparse_copy_on_a_full_disk_is_refused_to_a_writer_and_read_by_a_reader() {
         .args(["--sparse=always".as_ref(), path.as_os_str(), copy.as_os_str()])
         .output();
     assert!(copied.unwrap().status.success());
-    let error = open(&copy).err().expect("there is no space");
+    let error = open(&copy).expect_err("there is no space");
     assert!(matches!(error, PoolError::Map(MapError::Holes { .. })), "{error}");
     let pool = RecoveredPool::open_read_only(&copy, &map()).unwrap();
     let report = pool.check();
