@@ -290,13 +290,13 @@ pub struct RecoveredPool<M: Medium = Mapped> {
     versions: Option<Box<Versions<M>>>,
 }
 
-impl<M> fmt::Debug for UnrecoveredPool<M> {
+impl<M: Medium> fmt::Debug for UnrecoveredPool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnrecoveredPool").field("uuid", &self.header.uuid).finish_non_exhaustive()
     }
 }
 
-impl<M> fmt::Debug for RecoveredPool<M> {
+impl<M: Medium> fmt::Debug for RecoveredPool<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut pool = f.debug_struct("RecoveredPool");
         pool.field("uuid", &self.header.uuid).field("report", &self.report).finish_non_exhaustive()
