@@ -121,6 +121,34 @@ impl Side {
         let _ = fs::remove_file(self.path(kind));
     }
 
+    /// Removes what killed processes have left of other files' side files of the kinds in `kinds`, the first of which
+    /// says who uses the others: where no process has a place of `places`, none uses any.
+    pub fn remove_left_over(&self, kinds: &[&str], places: usize) {
+        let Some(user) = self.base.to_str().and_then(|base| base.rsplitn(3, '-').last()) else {
+            return;
+        };
+        let Ok(entries) = fs::read_dir(DIRECTORY) else { return };
+        let names = entries.flatten().filter_map(|entry| entry.path().to_str().map(str::to_owned));
+        let is_base = |name: &String| {
+            let rest = name.strip_prefix(user).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| {
+                rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+            })
+        };
+        for base in names.filter(is_base).map(PathBuf::from).filter(|base| *base != self.base) {
+            let other = Self { base };
+            let path = other.path(kinds[0]);
+            // SIDE-1.
+            let Ok(file) = File::open(&path) else { continue };
+            if file.try_lock().is_ok()
+                && crate::is_named(&path, &file).unwrap_or(false)
+                && !(0..places).any(|number| other.is_taken(number))
+            {
+                kinds.iter().rev().for_each(|kind| other.remove(kind));
+            }
+        }
+    }
+
     /// Takes the first free place of so many.
     ///
     /// # Errors
@@ -152,6 +180,26 @@ impl Side {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
+    }
+
+    /// As [`take_place_at`](Self::take_place_at), and waits for processes that only [look](Self::is_taken) whether it is
+    /// taken: they have its lock for moments.
+    ///
+    /// # Errors
+    /// As of `take_place_at`.
+    pub fn wait_for_place(&self, number: usize) -> io::Result<Option<Place>> {
+        let until = Instant::now() + LOCK_WAIT;
+        loop {
+            match self.take_place_at(number)? {
+                None if Instant::now() < until => std::thread::sleep(Duration::from_micros(200)),
+                taken => return Ok(taken),
+            }
+        }
+    }
+
+    /// Whether there is a side file of a kind.
+    pub fn has(&self, kind: &str) -> bool {
+        self.path(kind).exists()
     }
 
     /// Whether a living process has that place. What a dead one has left is removed.
@@ -269,6 +317,23 @@ mod tests {
         let (three, ()) = side.open("-test", 64, Memory::AtOnce, |_| ()).unwrap();
         assert_eq!(three.load_u64(at), 0);
         side.remove("-test");
+    }
+
+    #[test]
+    fn only_what_no_process_uses_is_left_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let [mine, used, left] = ["mine", "used", "left"]
+            .map(|name| Side::of(&File::create(directory.path().join(name)).unwrap()).unwrap());
+        for side in [&used, &left] {
+            side.open("", 64, Memory::AtOnce, |_| ()).unwrap();
+            side.open("-more", 64, Memory::AtOnce, |_| ()).unwrap();
+        }
+        let _place = used.take_place(3).unwrap().unwrap();
+        mine.remove_left_over(&["", "-more"], 3);
+        let is_there = |side: &Side| ["", "-more"].map(|kind| side.path(kind).exists());
+        assert_eq!(is_there(&used), [true; 2]);
+        assert_eq!(is_there(&left), [false; 2]);
+        ["-more", ""].map(|kind| used.remove(kind));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Pool {
         let medium = Mapped::create_hidden(&path, len, map, MAGIC.to_le_bytes())?;
         let mut pool = Self::create_on(medium, create, open)?;
         pool.medium().show()?;
-        pool.versions = Versions::open(&pool.medium, &pool.header, None).map(Box::new);
+        pool.versions = Versions::open(&pool.medium, &pool.header, None)?.map(Box::new);
         if let Some(versions) = &pool.versions {
             versions.start(pool.commits_later);
         }
@@ -98,11 +98,10 @@ impl UnrecoveredPool<Mapped> {
             }
             error => error.into(),
         })?)?;
-        Ok(if map.read_only {
-            pool
-        } else {
-            pool.with_versions(|pool, header| Versions::open(pool, header, place))
-        })
+        match map.read_only {
+            true => Ok(pool),
+            false => Ok(pool.with_versions(|pool, header| Versions::open(pool, header, place))?),
+        }
     }
 }
 

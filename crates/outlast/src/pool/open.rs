@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use outlast_pmem::{Mapped, Medium};
+use outlast_pmem::{MapError, Mapped, Medium};
 use outlast_trace::PoolOffset;
 
 use crate::ack::Ack;
@@ -201,10 +201,10 @@ impl<M: Medium> UnrecoveredPool<M> {
     /// Other processes that read the pool are told of what changes from here on.
     pub(super) fn with_versions(
         mut self,
-        of: impl FnOnce(&M, &Header) -> Option<Versions<M>>,
-    ) -> Self {
-        self.versions = of(&self.medium, &self.header).map(Box::new);
-        self
+        of: impl FnOnce(&M, &Header) -> Result<Option<Versions<M>>, MapError>,
+    ) -> Result<Self, MapError> {
+        self.versions = of(&self.medium, &self.header)?.map(Box::new);
+        Ok(self)
     }
 
     /// Brings the data to the state of the last acknowledged transactions, durably.

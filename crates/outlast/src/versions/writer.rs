@@ -10,7 +10,7 @@ use outlast_trace::{ByteRange, LineAddr};
 
 use super::Mistake;
 use super::head::{
-    Head, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE, remove_unused,
+    HEAD, Head, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE, remove_unused,
 };
 use crate::barrier::Barrier;
 use crate::pool::Header;
@@ -40,42 +40,70 @@ pub(super) struct SideFiles {
 }
 
 /// The place of a process that writes a pool, or is about to: readers without a writer leave the file to it.
-pub(crate) struct WritersPlace(Side, Place);
+pub(crate) struct WritersPlace(Place);
 
 impl WritersPlace {
-    /// Takes it, if no other process has it.
-    pub fn take(file: &File) -> Option<Self> {
-        let side = Side::of(file)?;
-        let place = side.take_place_at(WRITER_PLACE).ok().flatten()?;
-        Some(Self(side, place))
-    }
-
-    /// That of the file of this name.
+    /// Takes that of the file of this name, if no other process has it.
     pub fn of_path(path: &Path) -> Option<Self> {
         // Asked before opening, because the opening of a pipe waits for its other end.
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Self::take(&File::open(path).ok()?)
+        let side = Side::of(&File::open(path).ok()?)?;
+        side.take_place_at(WRITER_PLACE).ok().flatten().map(Self)
     }
 }
 
 impl Versions<Mapped> {
     /// Opens the shared words of a pool that this process has locked for writing, before it changes anything
     /// (VERSION-6). `None` where there is no shared memory, or it cannot be had: no process can read beside this writer then.
-    pub fn open(pool: &Mapped, header: &Header, place: Option<WritersPlace>) -> Option<Self> {
-        let WritersPlace(side, place) = place.or_else(|| WritersPlace::take(pool.file()?))?;
+    ///
+    /// # Errors
+    /// [`MapError`] where that is so and others may read beside the writer before: they would not hear of this one.
+    pub fn open(
+        pool: &Mapped,
+        header: &Header,
+        place: Option<WritersPlace>,
+    ) -> Result<Option<Self>, MapError> {
+        let Some(side) = pool.file().and_then(Side::of) else { return Ok(None) };
+        let opened = Self::open_side(&side, header, place);
+        match opened {
+            Err(_) if !side.has(HEAD) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn open_side(
+        side: &Side,
+        header: &Header,
+        place: Option<WritersPlace>,
+    ) -> Result<Self, MapError> {
+        let path = Path::new("/dev/shm");
+        let place = match place {
+            Some(WritersPlace(place)) => Some(place),
+            None => side
+                .wait_for_place(WRITER_PLACE)
+                .map_err(|error| MapError::io(path, "write", error))?,
+        };
+        let Some(place) = place else {
+            return Err(MapError::AlreadyOpen { path: path.to_owned() });
+        };
         let barrier = Barrier::between_processes();
         let begin = |head: &Head<&Mapped>| {
+            let is_new = head.generation() == 0;
             head.raise_generation();
             head.set_state(State::Opening);
             head.store_stats(&[0; STATS_WORDS]);
             head.set_one_sided(barrier.is_one_sided());
             (0..header.geometry.lanes as usize)
                 .for_each(|lane| head.set_lane(lane, LaneWord::Idle));
+            is_new
         };
-        let opened: Result<_, MapError> = Head::open(&side, header, begin);
-        let (head, ()) = opened.ok()?;
-        let (ring, ()) = side.open(RING, RING_BYTES, Memory::WhenStored, |_| ()).ok()?;
-        Some(Self::on(head, Ring(ring), barrier, Some(SideFiles { side, _place: place })))
+        let (head, is_new) = Head::open(side, header, begin)?;
+        if is_new {
+            side.remove_left_over(&[HEAD, RING], WRITER_PLACE + 1);
+        }
+        let (ring, ()) = side.open(RING, RING_BYTES, Memory::WhenStored, |_| ())?;
+        let side = SideFiles { side: side.clone(), _place: place };
+        Ok(Self::on(head, Ring(ring), barrier, Some(side)))
     }
 }
 
