@@ -116,6 +116,12 @@ impl PoolOptions {
         self
     }
 
+    /// Every page of the file is faulted in when the pool is opened, so that no later access waits for the kernel.
+    pub fn prefault(mut self) -> Self {
+        self.map.prefault = true;
+        self
+    }
+
     /// A new pool keeps checksums, which find and repair what media faults and stray stores do to its blocks.
     pub fn checksums(mut self) -> Self {
         self.create.checksums = true;
