@@ -127,7 +127,7 @@ unsafe fn read_path(path: *const c_char) -> Result<PathBuf, Failure> {
         return Err(Failure::bad("the path is null"));
     }
     // SAFETY: it is not null, so the caller says that it is a text.
-    Ok(path_of(unsafe { CStr::from_ptr(path) })?)
+    path_of(unsafe { CStr::from_ptr(path) })
 }
 
 /// Refuses to do anything when there is no place for its answer.
