@@ -225,12 +225,15 @@ struct SyscallInfo {
     body: [u64; 8],
 }
 
+/// As Linux numbers it; the `libc` crate names it for glibc alone, where requests have another type than for musl.
+const PTRACE_GET_SYSCALL_INFO: u16 = 0x420e;
+
 fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
     let mut info = MaybeUninit::<SyscallInfo>::zeroed();
     // SAFETY: the kernel writes at most the size that it is told; all bit patterns are valid.
     unsafe {
         check(libc::ptrace(
-            libc::PTRACE_GET_SYSCALL_INFO,
+            PTRACE_GET_SYSCALL_INFO.into(),
             tid,
             mem::size_of::<SyscallInfo>(),
             info.as_mut_ptr(),
