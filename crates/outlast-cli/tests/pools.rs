@@ -556,7 +556,7 @@ fn roots_of_every_kind_are_followed() {
     leak(&own);
     let probable = record("check", &own, 0);
     assert_eq!((&probable["findings"], &probable["reachable"]), (&serde_json::json!([]), &2.into()));
-    assert_eq!(probable["unled"].as_array().unwrap().len(), 1);
+    assert_eq!(probable["suspected"].as_array().unwrap().len(), 1);
     let (_, lines, _) = pool("check", &own);
     assert!(lines.contains("no block that the root leads to holds its offset"), "{lines}");
     assert!(lines.contains("3 blocks, 256 bytes, 2 reached by offsets from the root, 1 not; 0"), "{lines}");

@@ -228,7 +228,8 @@ impl State {
                 body.len()
             ));
         }
-        let stats = self.pool.stats_beside(self.look_at_space());
+        let space = self.look_at_space();
+        let stats = self.pool.stats_beside(space);
         let of_pool: Vec<_> = stats.rows().into_iter().map(|row| row.name).collect();
         let mut body = stats.to_prometheus();
         for line in self.lines(tx)? {
