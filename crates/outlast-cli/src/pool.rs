@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
+use outlast::walk::Listed;
 use outlast::{
     CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
-    CreateOptions, FilePool, Finding, OpenOptions, POOL_BYTES_MAX, PoolError, PoolInfo, RecoveredPool,
-    RepairReport, Scheme, Space, UnrecoveredPool,
+    CreateOptions, FilePool, Finding, OpenOptions, POOL_BYTES_MAX, PoolError, PoolInfo,
+    RecoveredPool, RepairReport, Scheme, Space, UnrecoveredPool,
 };
-use outlast::walk::Listed;
 use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
@@ -90,7 +90,7 @@ pub struct FileArgs {
 pub struct StatsArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Say it again every so many seconds, until interrupted; with --json a document each time.
+    /// Repeat the output at this interval, until interrupted; with --json a document each time.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     watch: Option<u64>,
     /// In the text format of Prometheus.
@@ -559,7 +559,8 @@ fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let is_damage = |finding: &&Finding| !matches!(finding, Finding::Leaked { .. });
     let damage: Vec<_> = report.findings.iter().filter(is_damage).collect();
     if as_json {
-        let record = |block: &Listed| json!({"at": block.at.0, "bytes": block.bytes, "path": block.path});
+        let record =
+            |block: &Listed| json!({"at": block.at.0, "bytes": block.bytes, "path": block.path});
         outln!("{}", crate::document("pool dump", seed, blocks.iter().map(record).collect()));
     } else {
         for Listed { at, bytes, path } in &blocks {

@@ -166,7 +166,9 @@ fn findings_are_shown_up_to_a_limit_and_counted_behind_it() {
 
 #[test]
 fn the_help_of_each_command_has_its_statuses() {
-    for command in ["create", "info", "stats", "check", "repair", "dump", "grow", "checkpoint", "restore"] {
+    for command in
+        ["create", "info", "stats", "check", "repair", "dump", "grow", "checkpoint", "restore"]
+    {
         let (code, help, _) = run(Command::new(OUTLAST).args(["pool", command, "--help"]));
         assert_eq!(code, Some(0));
         let (_, statuses) = help.split_once("Exit status:").expect(command);
@@ -555,11 +557,17 @@ fn roots_of_every_kind_are_followed() {
     // Of a program of its own only offsets are known, so a leak is no more than probable.
     leak(&own);
     let probable = record("check", &own, 0);
-    assert_eq!((&probable["findings"], &probable["reachable"]), (&serde_json::json!([]), &2.into()));
+    assert_eq!(
+        (&probable["findings"], &probable["reachable"]),
+        (&serde_json::json!([]), &2.into())
+    );
     assert_eq!(probable["suspected"].as_array().unwrap().len(), 1);
     let (_, lines, _) = pool("check", &own);
     assert!(lines.contains("no block that the root leads to holds its offset"), "{lines}");
-    assert!(lines.contains("3 blocks, 256 bytes, 2 reached by offsets from the root, 1 not; 0"), "{lines}");
+    assert!(
+        lines.contains("3 blocks, 256 bytes, 2 reached by offsets from the root, 1 not; 0"),
+        "{lines}"
+    );
     let strict = run(Command::new(OUTLAST).args(["pool", "check", "--strict"]).arg(&own));
     assert_eq!(strict.0, Some(1), "{}", strict.1);
 }
@@ -570,7 +578,10 @@ fn statistics_of_a_pool_are_told() {
     let path = directory.path().join("some.pool");
     let busy = filled(&path, 8 << 20, Scheme::Redo);
     let told = record("stats", &path, 0);
-    assert_eq!((&told["space_is_known"], &told["counters_are_known"]), (&false.into(), &false.into()));
+    assert_eq!(
+        (&told["space_is_known"], &told["counters_are_known"]),
+        (&false.into(), &false.into())
+    );
     assert_eq!((&told["pool_bytes"], &told["lanes"]), (&(8 << 20).into(), &8.into()));
     let (code, text, _) = pool("stats", &path);
     assert_eq!(code, Some(0));
@@ -586,7 +597,10 @@ fn statistics_of_a_pool_are_told() {
     let (_, text, _) = pool("stats", &path);
     assert!(text.contains("commits         not known"), "{text}");
     let text = run(Command::new(OUTLAST).args(["pool", "stats", "--prometheus"]).arg(&path)).1;
-    assert!(text.contains("# TYPE outlast_pool_used_bytes gauge\noutlast_pool_used_bytes "), "{text}");
+    assert!(
+        text.contains("# TYPE outlast_pool_used_bytes gauge\noutlast_pool_used_bytes "),
+        "{text}"
+    );
     let (code, _, stderr) =
         run(Command::new(OUTLAST).args(["pool", "stats", "--watch", "0"]).arg(&path));
     assert_eq!(code, Some(2), "{stderr}");
@@ -601,7 +615,8 @@ fn statistics_of_a_pool_are_told() {
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     for _ in 0..2 {
         // A document ends with a brace at the start of a line, or is one line.
-        let ends = |line: &String| line.starts_with('}') || line.ends_with('}') && line.starts_with('{');
+        let ends =
+            |line: &String| line.starts_with('}') || line.ends_with('}') && line.starts_with('{');
         assert!(lines.by_ref().map_while(Result::ok).any(|line| ends(&line)));
     }
     watching.kill().unwrap();

@@ -233,8 +233,7 @@ pub unsafe extern "C" fn outlast_set_described_root(
         check_place(at)?;
         // SAFETY: the caller says so.
         let schema = unsafe { read_schema(schema)? };
-        let value =
-            in_transaction(lane.id, |tx| of_schema(set_described_root(tx, schema, size)))??;
+        let value = in_transaction(lane.id, |tx| of_schema(set_described_root(tx, schema, size)))??;
         // SAFETY: it is not null, so the caller says that an offset can be stored there.
         unsafe { at.write(value.0) };
         Ok(())

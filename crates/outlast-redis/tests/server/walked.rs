@@ -91,7 +91,9 @@ fn a_sound_pool_is_silent_at_every_step() {
     databases.check("filled");
     databases.run("COPY key:1 copy");
     databases.engine.database = 5;
-    for line in ["XTRIM stream MAXLEN 50", "DEL hash2", "XGROUP DESTROY stream two", "LTRIM list 20 60"] {
+    for line in
+        ["XTRIM stream MAXLEN 50", "DEL hash2", "XGROUP DESTROY stream two", "LTRIM list 20 60"]
+    {
         databases.run(line);
         databases.check(line);
     }
@@ -102,7 +104,7 @@ fn a_sound_pool_is_silent_at_every_step() {
     let mut steps = 0;
     while databases.free_some() {
         steps += 1;
-        if steps % 7 == 0 {
+        if steps % 20 == 0 {
             databases.check("being freed");
         }
     }
@@ -138,7 +140,7 @@ fn sound_pools_by_chance_are_silent() {
         };
         databases.engine.now_ms += 1;
         databases.run(&line);
-        if step % 100 == 0 {
+        if step % 300 == 0 {
             databases.check(&line);
         }
     }
@@ -186,7 +188,10 @@ fn blocks_with_two_owners_are_found() {
     for (one, other) in [
         ("db[5][\"hash\"]", "db[5][\"hash2\"]"),
         ("db[5][\"set\"]", "db[5][\"zset\"]"),
-        ("db[5][\"stream\"].groups[\"one\"].consumers[\"alice\"]", "db[5][\"stream\"].groups[\"one\"].consumers[\"bob\"]"),
+        (
+            "db[5][\"stream\"].groups[\"one\"].consumers[\"alice\"]",
+            "db[5][\"stream\"].groups[\"one\"].consumers[\"bob\"]",
+        ),
         ("db[5][\"stream\"].groups[\"one\"]", "db[5][\"stream\"].groups[\"two\"]"),
         ("db[5]", "db[0]"),
     ] {
@@ -238,10 +243,11 @@ fn no_content_keeps_a_walk_from_its_end() {
     fill(&mut databases);
     let image = databases.pool.medium().to_bytes();
     let mut random = Random::new(5);
-    for _ in 0..25 {
+    for _ in 0..8 {
         let image = Heap::from_bytes(&image);
         let pool = UnrecoveredPool::open(image).unwrap().recover().unwrap();
-        let blocks: Vec<_> = pool.allocated_blocks(&mut CheckReport::default()).into_iter().collect();
+        let blocks: Vec<_> =
+            pool.allocated_blocks(&mut CheckReport::default()).into_iter().collect();
         for _ in 0..30 {
             let (at, bytes) = blocks[random.below(blocks.len() as u64) as usize];
             let word = at.plus(random.below(bytes / 8) * 8);

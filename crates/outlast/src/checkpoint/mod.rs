@@ -54,8 +54,8 @@ pub use error::CheckpointError;
 pub use format::CHECKPOINT_VERSION;
 pub use restore::{Checkpoint, CheckpointInfo, checkpoint_path, restore};
 
-use crate::events::event;
 use crate::ack::Ticket;
+use crate::events::event;
 use crate::layout::{FLOOR_AT, HEADER_PAGE_BYTES};
 use crate::plant::Plant;
 use crate::pool::Pool;

@@ -289,7 +289,14 @@ impl<M: Medium> RecoveredPool<M> {
             let fields = (undone as u64, replayed as u64, corrected as u64);
             let (undone, replayed, corrected) = fields;
             match undone + replayed + corrected {
-                0 => event!(INFO, "recovered", undone = 0u64, replayed = 0u64, corrected = 0u64, micros = micros),
+                0 => event!(
+                    INFO,
+                    "recovered",
+                    undone = 0u64,
+                    replayed = 0u64,
+                    corrected = 0u64,
+                    micros = micros
+                ),
                 _ => event!(
                     WARN,
                     "recovered",

@@ -80,7 +80,11 @@ fn counter_rows(counters: &Counters) -> Vec<Row> {
         row("lanes_taken", Gauge, Whole(counters.lanes_taken.into()), "lanes that threads have"),
         count("commits", counters.commits, "transactions that stored something and committed"),
         count("commit_records", counters.records, "records of commits; some share one"),
-        count("commits_put_off", counters.put_off, "commits that returned before they were durable"),
+        count(
+            "commits_put_off",
+            counters.put_off,
+            "commits that returned before they were durable",
+        ),
         count("conflicts", counters.conflicts, "times that a transaction began again"),
         count("conflict_storms", counters.turns_alone, "times that all waited for one transaction"),
         count("flushed_lines", counters.flushed_lines, "lines whose write-back was asked for"),
@@ -88,7 +92,12 @@ fn counter_rows(counters: &Counters) -> Vec<Row> {
         count("fences", counters.fences, "fences"),
         count("syncs", counters.syncs, "system calls that made pages durable"),
         count("sweeps", counters.sweeps, "sweeps, which free lines of the logs"),
-        row("sweep_seconds", Counter, Real(counters.sweep_time.as_secs_f64()), "time of all sweeps"),
+        row(
+            "sweep_seconds",
+            Counter,
+            Real(counters.sweep_time.as_secs_f64()),
+            "time of all sweeps",
+        ),
         row(
             "sweep_seconds_max",
             Gauge,
@@ -126,7 +135,12 @@ impl Stats {
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = vec![
             row("pool_bytes", Gauge, Whole(self.pool_bytes), "bytes of the pool"),
-            row("lanes", Gauge, Whole(self.lanes.into()), "transactions that run at a time, at most"),
+            row(
+                "lanes",
+                Gauge,
+                Whole(self.lanes.into()),
+                "transactions that run at a time, at most",
+            ),
         ];
         if let Some(space) = &self.space {
             rows.extend(space_rows(space));
@@ -148,7 +162,8 @@ impl Stats {
         for Row { name, label, about, kind, value } in self.rows() {
             if name != last {
                 let kind = if kind == Counter { "counter" } else { "gauge" };
-                let _ = writeln!(text, "# HELP outlast_{name} {about}\n# TYPE outlast_{name} {kind}");
+                let _ =
+                    writeln!(text, "# HELP outlast_{name} {about}\n# TYPE outlast_{name} {kind}");
                 last = name;
             }
             let _ = match label {
@@ -158,10 +173,12 @@ impl Stats {
         }
         if let Some(domain) = self.domain {
             let about = "the domain, and the scheme of the process that runs the pool";
-            let _ = writeln!(text, "# HELP outlast_pool_info {about}\n# TYPE outlast_pool_info gauge");
+            let _ =
+                writeln!(text, "# HELP outlast_pool_info {about}\n# TYPE outlast_pool_info gauge");
             let scheme = self.counters.and_then(|counters| counters.scheme);
             let scheme = scheme.map_or_else(String::new, |scheme| scheme.to_string());
-            let _ = writeln!(text, "outlast_pool_info{{domain=\"{domain}\",scheme=\"{scheme}\"}} 1");
+            let _ =
+                writeln!(text, "outlast_pool_info{{domain=\"{domain}\",scheme=\"{scheme}\"}} 1");
         }
         text
     }
@@ -247,7 +264,8 @@ impl Stats {
         let took = ms(counters.recovery_time);
         lines.push(("last recovery", format!("{undone} undone, {replayed} replayed, in {took}")));
         if counters.has_failed {
-            lines.push(("failed", "a write to the file has failed: open the pool again".to_owned()));
+            lines
+                .push(("failed", "a write to the file has failed: open the pool again".to_owned()));
         }
     }
 }
@@ -258,8 +276,14 @@ mod tests {
     use outlast_pmem::Domain;
 
     fn some() -> Stats {
-        let space = Space { heap_bytes: 100, free_bytes: 80, largest_free_bytes: 60, ..Space::default() };
-        let counters = Counters { commits: 4, fences: 6, aborts: [3, 0, 0, 0, 0, 0, 0, 1], ..Counters::default() };
+        let space =
+            Space { heap_bytes: 100, free_bytes: 80, largest_free_bytes: 60, ..Space::default() };
+        let counters = Counters {
+            commits: 4,
+            fences: 6,
+            aborts: [3, 0, 0, 0, 0, 0, 0, 1],
+            ..Counters::default()
+        };
         Stats {
             domain: Some(Domain::Page),
             space: Some(space),
@@ -294,7 +318,10 @@ mod tests {
         let text = some().to_text();
         assert!(text.contains("a commit takes  1.50 fences, 0.00 lines flushed"), "{text}");
         assert!(text.contains("aborts          4: cancelled 3, other 1\n"), "{text}");
-        assert!(text.contains("fragmentation   25.0 % of the free bytes lie elsewhere\n"), "{text}");
+        assert!(
+            text.contains("fragmentation   25.0 % of the free bytes lie elsewhere\n"),
+            "{text}"
+        );
         let of_file = Stats { counters: None, ..some() }.to_text();
         assert!(of_file.contains("commits         not known"), "{of_file}");
         let in_use = Stats { space: None, counters: None, ..some() }.to_text();

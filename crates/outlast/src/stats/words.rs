@@ -161,7 +161,10 @@ impl Stats {
             pool_bytes,
             lanes: u32::try_from(lanes).ok()?,
             generation,
-            domain: domain.checked_sub(1).and_then(|place| Domain::ALL.get(place as usize)).copied(),
+            domain: domain
+                .checked_sub(1)
+                .and_then(|place| Domain::ALL.get(place as usize))
+                .copied(),
             space: (flags & HAS_SPACE != 0).then_some(space),
             counters: (flags & HAS_COUNTERS != 0).then_some(counters),
         })

@@ -45,10 +45,18 @@ pub(super) enum Form {
     Plain,
     /// Some bit patterns are.
     Pattern(Pattern),
-    Array { item: TypeId, len: u64 },
-    Struct { fields: Vec<Member> },
+    Array {
+        item: TypeId,
+        len: u64,
+    },
+    Struct {
+        fields: Vec<Member>,
+    },
     /// An offset, or 0 for none where that may be.
-    Handle { to: Target, is_optional: bool },
+    Handle {
+        to: Target,
+        is_optional: bool,
+    },
 }
 
 /// A field.
@@ -403,11 +411,7 @@ fn split<'t>(text: &'t str, separator: &str) -> Option<Vec<&'t str>> {
 }
 
 /// Reads `len` bytes, of which the last is looked at first: a damaged length must not cost that much memory.
-pub(super) fn load_vec(
-    read: &mut dyn ReadRaw,
-    at: crate::PoolOffset,
-    len: u64,
-) -> Option<Vec<u8>> {
+pub(super) fn load_vec(read: &mut dyn ReadRaw, at: crate::PoolOffset, len: u64) -> Option<Vec<u8>> {
     let last = at.0.checked_add(len.checked_sub(1)?)?;
     if !read.read(crate::PoolOffset(last), &mut [0]) {
         return None;
@@ -419,7 +423,9 @@ pub(super) fn load_vec(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::typed::{Checked, PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PVec, Persist, Schema};
+    use crate::typed::{
+        Checked, PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PVec, Persist, Schema,
+    };
 
     fn parsed<'id, T: Persist<'id>>() -> Types {
         let text = Schema::of::<T>().to_string();

@@ -78,10 +78,7 @@ pub fn set_described_root<X: Transact>(
 ///
 /// # Errors
 /// As [`TypedTx::root`], and as [`set_described_root`] for the text.
-pub fn described_root<X: Transact>(
-    tx: &mut X,
-    schema: &str,
-) -> Result<Option<PoolOffset>, Abort> {
+pub fn described_root<X: Transact>(tx: &mut X, schema: &str) -> Result<Option<PoolOffset>, Abort> {
     let bytes = check_text(schema, u64::MAX)?;
     let Some(old) = Header::load(tx, schema)? else { return Ok(None) };
     old.require(tx, schema)?;

@@ -150,12 +150,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
 }
 
 /// One sweep. `false` where there was nothing to do.
-fn move_floor<M: Medium>(
-    pool: &Pool<M>,
-    sweeper: &mut Sweeper,
-    own: usize,
-    reach: Reach,
-) -> bool {
+fn move_floor<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) -> bool {
     let io = pool.io_of_sweep();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = not_installed(pool).min(Seq::COUNTER_MAX);

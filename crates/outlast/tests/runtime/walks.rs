@@ -63,9 +63,8 @@ fn sound_then_leaking(pool: Pool<Heap>, kind: &str) -> RecoveredPool<Heap> {
 
     let pool = UnrecoveredPool::open(sound.into_medium()).unwrap().recover().unwrap();
     let pool = pool.start(&OpenOptions { lock_stripes: 1024, ..OpenOptions::default() }).unwrap();
-    let leaks = [64, 400, 100_000].map(|bytes| {
-        pool.lane().unwrap().run(|tx| tx.alloc(bytes, BlockKind::General)).unwrap()
-    });
+    let leaks = [64, 400, 100_000]
+        .map(|bytes| pool.lane().unwrap().run(|tx| tx.alloc(bytes, BlockKind::General)).unwrap());
     let leaking = recovered(pool);
     let report = check(&leaking);
     let found = if kind == OFFSETS.name() { &report.suspected } else { &report.findings };
@@ -191,7 +190,8 @@ fn shop<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Shop<'id>, Abor
         rest: [0; 6],
     };
     for number in 0..120u64 {
-        let text = PString::new(tx, &format!("item number {number}, with a name that takes a block"))?;
+        let text =
+            PString::new(tx, &format!("item number {number}, with a name that takes a block"))?;
         let of = (number % 3 == 0).then(|| first.ptr());
         shop.items.push(tx, Item { number, text, of })?;
         let text = PString::new(tx, "named")?;
@@ -351,9 +351,10 @@ fn described_roots_are_followed() {
             next = entry.0;
         }
         let ledger = set_described_root(tx, LEDGER, 64)?;
-        [40, next, last].iter().zip([0, 8, 16]).try_for_each(|(word, at)| {
-            tx.store_u64(ledger.plus(at), *word)
-        })
+        [40, next, last]
+            .iter()
+            .zip([0, 8, 16])
+            .try_for_each(|(word, at)| tx.store_u64(ledger.plus(at), *word))
     })
     .unwrap();
     lane.run(|tx| {

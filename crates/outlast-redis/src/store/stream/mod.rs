@@ -17,8 +17,8 @@ mod id;
 
 use outlast::{Abort, BlockKind, PoolOffset};
 
-pub(super) use group::{GROUP_BYTES, consumer_parts, group_parts};
 pub(crate) use group::{Consumer, Group, Pending};
+pub(super) use group::{GROUP_BYTES, consumer_parts, group_parts};
 pub(crate) use id::Id;
 
 use crate::store::entry::Kind;
