@@ -4,7 +4,7 @@
  *     ledger POOL [SCHEME]    opens or creates the pool and appends for ever; prints the number of
  *                             each entry once no crash can take it back
  *     ledger POOL show        prints how many entries there were, and those that are kept
- *     ledger POOL check       checks the pool
+ *     ledger POOL check       checks the pool: also that each entry has one owner
  *     ledger schemes          prints what there is
  *
  * Each entry is a block of its own, linked to the next; the last sixteen are kept, so that a
@@ -19,7 +19,7 @@
 
 enum { KEPT = 16 };
 
-/* The root block: one line. */
+/* The root. */
 struct ledger {
     uint64_t entries; /* how many were appended, ever */
     uint64_t first;   /* the oldest that is kept, or 0 */
@@ -31,6 +31,11 @@ struct entry {
     uint64_t number;
     uint64_t amounts[6]; /* what the number makes of them */
 };
+
+/* The same for the pool to keep, so that a check follows the root: the ledger owns the first entry, and each entry the next. */
+static const char *const schema =
+    "ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1, 16 last: optional pointer to entry v1 }; "
+    "entry v1 { 0 next: optional box of entry v1, 8 number: u64, 16 amounts: [u64; 6] }";
 
 /* What a transaction works with. */
 struct job {
@@ -53,12 +58,11 @@ static int complain(const char *what, int code) {
 /* Finds the ledger, or opens one. */
 static int find(outlast_lane lane, void *context) {
     struct job *job = context;
-    TRY(outlast_root(lane, &job->at));
+    TRY(outlast_described_root(lane, schema, &job->at));
     if (job->at == 0) {
         const struct ledger empty = {0, 0, 0};
-        TRY(outlast_alloc(lane, 64, &job->at));
+        TRY(outlast_set_described_root(lane, schema, sizeof empty, &job->at));
         TRY(outlast_store(lane, job->at, &empty, sizeof empty));
-        TRY(outlast_set_root(lane, job->at));
     }
     return 0;
 }

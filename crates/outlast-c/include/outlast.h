@@ -120,6 +120,77 @@ typedef struct outlast_info {
   uint32_t checksums;
 } outlast_info;
 
+// How full a pool is, and its work since it was opened.
+typedef struct outlast_stats {
+  // The name of the domain that it was opened in: the failures that it survives. The text lives as long as the
+  // program.
+  const char *domain;
+  // What that promises, in one sentence. The text lives as long as the program.
+  const char *promise;
+  // Bytes of the pool.
+  uint64_t pool_bytes;
+  // Bytes of its heap.
+  uint64_t heap_bytes;
+  // Bytes of allocated blocks.
+  uint64_t used_bytes;
+  // The other bytes of the heap.
+  uint64_t free_bytes;
+  // Bytes of the longest free run.
+  uint64_t largest_free_bytes;
+  // Bytes of the logs of all lanes.
+  uint64_t log_bytes;
+  // Those with live records.
+  uint64_t log_used_bytes;
+  // Bytes of the log of fences; 0 without one.
+  uint64_t fence_log_bytes;
+  // Those that a loss of power would need.
+  uint64_t fence_log_used_bytes;
+  // How many lanes it has.
+  uint64_t lanes;
+  // How many of them threads have.
+  uint64_t lanes_taken;
+  // Transactions that stored something and were committed.
+  uint64_t commits;
+  // Records of commits; those of commits that were put off share one.
+  uint64_t records;
+  // Commits that returned before they were durable.
+  uint64_t put_off;
+  // Times that another transaction was in the way.
+  uint64_t conflicts;
+  // Times that all waited for one transaction, after many conflicts in a row.
+  uint64_t conflict_storms;
+  // Transactions that ended without a commit, by their causes: outlast_abort_cause_name tells them.
+  uint64_t aborts[8];
+  // Lines whose write-back was asked for.
+  uint64_t flushed_lines;
+  // Lines stored past the caches.
+  uint64_t streamed_lines;
+  // Fences.
+  uint64_t fences;
+  // System calls that made pages of the file durable.
+  uint64_t syncs;
+  // Sweeps, which free lines of the logs.
+  uint64_t sweeps;
+  // Their time, in nanoseconds.
+  uint64_t sweep_ns;
+  // The longest.
+  uint64_t sweep_ns_max;
+  // Times that the pool has grown.
+  uint64_t growths;
+  // Bytes that it has grown by.
+  uint64_t grown_bytes;
+  // Records that recovery put back at the opening.
+  uint64_t recovery_undone;
+  // Commits that it replayed.
+  uint64_t recovery_replayed;
+  // How long it took, in nanoseconds.
+  uint64_t recovery_ns;
+  // 1 after a write to the file has failed: the pool takes no transactions any more.
+  uint64_t has_failed;
+  // Zero.
+  uint64_t reserved[8];
+} outlast_stats;
+
 // A lane of a pool, which belongs to the thread that took it: it has one transaction at a time.
 // `{0}` is none.
 typedef struct outlast_lane {
@@ -202,8 +273,18 @@ enum outlast_code outlast_close(struct outlast_pool pool);
 // - `info` is null or can be stored to.
 enum outlast_code outlast_pool_info(struct outlast_pool pool, struct outlast_info *info);
 
-// Recovers the pool of that path and checks all of its metadata, and its checksums where it
-// keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
+// How full a pool is, and its work since it was opened. Takes a look at each chunk of the heap.
+//
+// The caller sees to it:
+// - `stats` is null or can be stored to.
+enum outlast_code outlast_pool_stats(struct outlast_pool pool, struct outlast_stats *stats);
+
+// The cause of the aborts that are counted at that place, from 0; null behind the last. The text lives as long as the
+// program.
+const char *outlast_abort_cause_name(size_t number);
+
+// Recovers the pool of that path and checks all of its metadata, its checksums where it keeps any, and
+// under a root that is described (outlast_set_described_root) that every block has one owner. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
 // outlast_last_error tells the first. No other process may have the pool open.
 //
 // The caller sees to it:
@@ -312,6 +393,34 @@ enum outlast_code outlast_root(struct outlast_lane lane, uint64_t *at);
 
 // Makes a block the root. Takes effect with the transaction.
 enum outlast_code outlast_set_root(struct outlast_lane lane, uint64_t at);
+
+// Stores the offset of the value of a root that outlast_set_described_root, or a program in Rust, has
+// made with that schema; 0 if the pool has no root. With a root of another schema, or without one, it is
+// OUTLAST_BAD_ARGUMENT, and outlast_last_error tells both.
+//
+// The caller sees to it:
+// - `schema` is null or a text that ends with a zero, which no thread changes meanwhile.
+// - `at` is null or an offset can be stored there.
+enum outlast_code outlast_described_root(struct outlast_lane lane,
+                                         const char *schema,
+                                         uint64_t *at);
+
+// Makes a new root of `size` bytes, of the type that the schema begins with, and stores the offset of its value,
+// which the caller stores in the same transaction. The pool keeps the schema: by it `outlast pool check` and
+// outlast_check follow the root to all blocks, and find those that leak or have two owners. For instance
+//
+//     ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1,
+//     16 last: optional pointer to entry v1 }; entry v1 { 0 next: optional box of entry v1, 8 number: u64 }
+//
+// in one line: a box owns a block of its own, a pointer does not; both are offsets, and 0 is none. An old root of
+// another schema is replaced, and its own block freed.
+//
+// The caller sees to it:
+// - As of outlast_described_root.
+enum outlast_code outlast_set_described_root(struct outlast_lane lane,
+                                             const char *schema,
+                                             uint64_t size,
+                                             uint64_t *at);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -94,7 +94,7 @@ pub struct FileArgs {
 pub struct StatsArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Say it again every so many seconds, until interrupted; with --json a document each time.
+    /// Repeat the output at this interval, until interrupted; with --json a document each time.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     watch: Option<u64>,
     /// In the text format of Prometheus.

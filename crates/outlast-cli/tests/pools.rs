@@ -559,7 +559,7 @@ fn roots_of_every_kind_are_followed() {
         (&probable["findings"], &probable["reachable"]),
         (&serde_json::json!([]), &2.into())
     );
-    assert_eq!(probable["unled"].as_array().unwrap().len(), 1);
+    assert_eq!(probable["suspected"].as_array().unwrap().len(), 1);
     let (_, lines, _) = pool("check", &own);
     assert!(lines.contains("no block that the root leads to holds its offset"), "{lines}");
     assert!(

@@ -68,7 +68,13 @@ fn count(heard: &[(Level, String)], level: Level, begin: &str) -> usize {
     heard.iter().filter(|(at, line)| *at == level && line.starts_with(begin)).count()
 }
 
+/// One test: `tracing` remembers of each event whether any subscriber wants it, for all threads at once.
 #[test]
+fn a_pool_tells_its_life_and_its_conflict_storms() {
+    a_pool_tells_its_life();
+    a_conflict_storm_is_told();
+}
+
 fn a_pool_tells_its_life() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("some.pool");
@@ -98,7 +104,6 @@ fn a_pool_tells_its_life() {
 }
 
 /// Conflict upon conflict ends in a turn alone, which is told and counted.
-#[test]
 fn a_conflict_storm_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let pool = Pool::open_or_create(dir.path().join("some.pool")).unwrap();

@@ -140,7 +140,7 @@ pub struct outlast_stats {
     pub sweep_ns_max: u64,
     /// Times that the pool has grown.
     pub growths: u64,
-    /// By so many bytes.
+    /// Bytes that it has grown by.
     pub grown_bytes: u64,
     /// Records that recovery put back at the opening.
     pub recovery_undone: u64,

@@ -38,8 +38,8 @@ impl Outcome {
     }
 
     /// Blocks that probably leak, in words.
-    fn unled(&self) -> impl Iterator<Item = String> + '_ {
-        self.report.unled.iter().map(|finding| match finding {
+    fn suspected(&self) -> impl Iterator<Item = String> + '_ {
+        self.report.suspected.iter().map(|finding| match finding {
             Finding::Leaked { at, bytes } => format!(
                 "block of {bytes} bytes at {at}: no block that the root leads to holds its offset"
             ),
@@ -48,8 +48,8 @@ impl Outcome {
     }
 
     fn count(&self) -> u64 {
-        let unled = if self.is_strict { self.report.unled.count() } else { 0 };
-        u64::from(self.unopened.is_some()) + self.report.findings.count() + unled
+        let suspected = if self.is_strict { self.report.suspected.count() } else { 0 };
+        u64::from(self.unopened.is_some()) + self.report.findings.count() + suspected
     }
 }
 
@@ -140,8 +140,8 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
             "chunks_large": report.chunks_large,
             "reachable": report.reachable,
             "root_is": roots::json(report.root.as_ref()),
-            "unled": outcome.unled().collect::<Vec<_>>(),
-            "unled_more": report.unled.more(),
+            "suspected": outcome.suspected().collect::<Vec<_>>(),
+            "suspected_more": report.suspected.more(),
             "live_records": live_records,
             "beside_writer": outcome.is_beside_writer,
         });
@@ -149,7 +149,7 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
         return Ok(());
     }
     print_findings(path, outcome.findings(), report.findings.more())?;
-    print_findings(path, outcome.unled(), report.unled.more())?;
+    print_findings(path, outcome.suspected(), report.suspected.more())?;
     if outcome.is_beside_writer {
         outln!(
             "a snapshot beside the process that has the pool open; its logs and checksums were not looked at"
@@ -163,9 +163,9 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
     }
     let reach = match report.reachable {
         _ if unopened.is_some() => "it cannot be opened".to_owned(),
-        Some(reached) => match (&report.root, report.unled.count()) {
-            (Some((kind, _)), unled) if *kind == OFFSETS.name() => {
-                format!("{reached} reached by offsets from the root, {unled} not")
+        Some(reached) => match (&report.root, report.suspected.count()) {
+            (Some((kind, _)), suspected) if *kind == OFFSETS.name() => {
+                format!("{reached} reached by offsets from the root, {suspected} not")
             }
             _ => format!("{reached} reached from the root"),
         },

@@ -12,6 +12,9 @@ use super::seq::Parts;
 use super::stream::{consumer_parts, group_parts, stream_parts};
 use super::table::Table;
 
+/// Bytes of a key that are enough to show it.
+const KEY_START: usize = 32;
+
 /// Roots of pools that the server has made.
 pub(super) struct ServerRoots;
 
@@ -209,7 +212,11 @@ impl Tour<'_, '_> {
             let mut word = self.mem.load_u64(slot)?;
             while let Some(at) = entry::pointer(word) {
                 let entry = Entry::load(self.mem, at)?;
-                if !self.visit.owned(at, entry.own_bytes(), path) {
+                // A damaged length must not cost much memory before the block is known to have it.
+                let mut start = [0; KEY_START];
+                let start = &mut start[..entry.key_len.min(KEY_START)];
+                self.mem.load(entry.key_at(), start)?;
+                if !self.visit.owned(at, entry.own_bytes(), &path.then(Step::Key(start))) {
                     break;
                 }
                 let key = entry.key(self.mem)?;

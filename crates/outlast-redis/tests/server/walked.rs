@@ -104,7 +104,7 @@ fn a_sound_pool_is_silent_at_every_step() {
     let mut steps = 0;
     while databases.free_some() {
         steps += 1;
-        if steps % 7 == 0 {
+        if steps % 20 == 0 {
             databases.check("being freed");
         }
     }
@@ -140,7 +140,7 @@ fn sound_pools_by_chance_are_silent() {
         };
         databases.engine.now_ms += 1;
         databases.run(&line);
-        if step % 100 == 0 {
+        if step % 300 == 0 {
             databases.check(&line);
         }
     }
@@ -243,7 +243,7 @@ fn no_content_keeps_a_walk_from_its_end() {
     fill(&mut databases);
     let image = databases.pool.medium().to_bytes();
     let mut random = Random::new(5);
-    for _ in 0..25 {
+    for _ in 0..8 {
         let image = Heap::from_bytes(&image);
         let pool = UnrecoveredPool::open(image).unwrap().recover().unwrap();
         let blocks: Vec<_> =

@@ -172,7 +172,7 @@ pub struct CheckReport {
     pub root: Option<(&'static str, String)>,
     /// Blocks that probably leak: no block that the root leads to holds their offset, and the walker knows no more of
     /// the program than that. Findings only where the program stores offsets as they are.
-    pub unled: Findings,
+    pub suspected: Findings,
     /// The paths of the pointers and values that findings are about, by the place that those name.
     pub paths: BTreeMap<PoolOffset, String>,
 }

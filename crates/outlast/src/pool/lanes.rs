@@ -441,7 +441,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// After so many conflicts in a row all other lanes wait while this one runs.
+    /// All other lanes wait while this one runs, which has met conflict upon conflict.
     #[cold]
     pub(super) fn begins_turn_alone(&self, _conflicts: u32) {
         self.counts.turns_alone.add(1);

@@ -66,7 +66,7 @@ impl Reaching<'_> {
             let leaked = leaked.map(|(at, bytes, _)| Finding::Leaked { at, bytes });
             match coverage {
                 Coverage::Whole => self.report.findings.extend(leaked),
-                _ => self.report.unled.extend(leaked),
+                _ => self.report.suspected.extend(leaked),
             }
         }
         self.paths

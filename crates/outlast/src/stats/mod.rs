@@ -82,7 +82,7 @@ pub struct Counters {
     pub put_off: u64,
     /// Times that a transaction began again because another was in the way.
     pub conflicts: u64,
-    /// Conflict storms: a transaction met so many conflicts in a row that all others waited while it ran.
+    /// Conflict storms: all other transactions waited for one that had met conflict upon conflict.
     pub turns_alone: u64,
     /// Transactions that ended without a commit, by [`ABORT_CAUSES`].
     pub aborts: [u64; CAUSES],
@@ -102,7 +102,7 @@ pub struct Counters {
     pub sweep_time_max: Duration,
     /// Times that the pool has grown.
     pub growths: u64,
-    /// By so many bytes.
+    /// Bytes that it has grown by.
     pub grown_bytes: u64,
     /// What recovery did at the opening.
     pub recovery: RecoveryReport,

@@ -7,6 +7,9 @@ use outlast_pmem::{Counted, Heap, Medium};
 
 use crate::common::sound_schemes;
 
+/// What a transaction does.
+type Body<'b> = dyn FnMut(&mut outlast::Tx<'_, Counted<Heap>>) -> Result<(), Abort> + 'b;
+
 fn counters<M: Medium>(pool: &Pool<M>) -> Counters {
     pool.stats().counters.expect("this process runs the pool")
 }
@@ -85,8 +88,9 @@ fn what_the_medium_is_asked_for_is_counted() {
 fn aborts_are_counted_by_their_cause() {
     let (pool, block) = new_pool(Scheme::Swift, 2);
     let mut lane = pool.lane().unwrap();
-    type Body<'b> = &'b mut dyn FnMut(&mut outlast::Tx<'_, Counted<Heap>>) -> Result<(), Abort>;
-    let mut fails = |body: Body<'_>| assert!(lane.run(|tx| body(tx)).is_err());
+    let mut fails = |body: &mut Body<'_>| {
+        assert!(lane.run(|tx| body(tx)).is_err());
+    };
     fails(&mut |_| Err(Abort::cancelled("first")));
     fails(&mut |_| Err(Abort::cancelled("second")));
     fails(&mut |tx| tx.alloc(1 << 21, BlockKind::General).map(drop));

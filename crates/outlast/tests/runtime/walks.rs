@@ -55,7 +55,7 @@ fn sound_then_leaking(pool: Pool<Heap>, kind: &str) -> RecoveredPool<Heap> {
     let sound = recovered(pool);
     let report = check(&sound);
     assert_eq!(report.findings, []);
-    assert_eq!(report.unled, []);
+    assert_eq!(report.suspected, []);
     assert_eq!(report.reachable, Some(report.blocks));
     assert_eq!(report.root.as_ref().map(|root| root.0), Some(kind));
     let all = sound.blocks_by(&[OFFSETS], &mut CheckReport::default());
@@ -67,7 +67,7 @@ fn sound_then_leaking(pool: Pool<Heap>, kind: &str) -> RecoveredPool<Heap> {
         .map(|bytes| pool.lane().unwrap().run(|tx| tx.alloc(bytes, BlockKind::General)).unwrap());
     let leaking = recovered(pool);
     let report = check(&leaking);
-    let found = if kind == OFFSETS.name() { &report.unled } else { &report.findings };
+    let found = if kind == OFFSETS.name() { &report.suspected } else { &report.findings };
     let mut found: Vec<_> = found
         .iter()
         .map(|finding| match finding {
@@ -370,7 +370,7 @@ fn described_roots_are_followed() {
     .unwrap();
     drop(lane);
     let pool = sound_then_leaking(pool, "typed");
-    sharing(&pool, "first.next", "first.next.next.next");
+    sharing(&pool, "first.next.next.next", "first.next");
 }
 
 /// A block of the program's own: its blocks are found by the offsets, also those with bits of the program's around
