@@ -333,7 +333,7 @@ mod tests {
         let is_there = |side: &Side| ["", "-more"].map(|kind| side.path(kind).exists());
         assert_eq!(is_there(&used), [true; 2]);
         assert_eq!(is_there(&left), [false; 2]);
-        ["-more", ""].map(|kind| used.remove(kind));
+        ["-more", ""].iter().for_each(|kind| used.remove(kind));
     }
 
     #[test]
