@@ -215,6 +215,21 @@ typedef struct outlast_range {
   uint64_t size;
 } outlast_range;
 
+// A pool that is open for reading. `{0}` is none.
+typedef struct outlast_reader {
+  // The library's own number for it.
+  uint64_t id;
+} outlast_reader;
+
+// A pool as it was at one moment. It lives as long as the call that it was given to.
+typedef struct outlast_snapshot {
+  // Nothing that C may touch.
+  uint8_t opaque[0];
+} outlast_snapshot;
+
+// Reads a snapshot, for outlast_read: 0 when it is done, or a code to end with.
+typedef int (*outlast_read_body)(struct outlast_snapshot *snapshot, void *context);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -421,6 +436,45 @@ enum outlast_code outlast_set_described_root(struct outlast_lane lane,
                                              const char *schema,
                                              uint64_t size,
                                              uint64_t *at);
+
+// Opens a pool for reading, also beside a process that has it open for writing, and stores the reader's handle. Of the
+// options only the domain counts.
+//
+// The caller sees to it:
+// - As of outlast_open.
+enum outlast_code outlast_open_reader(const char *path,
+                                      const struct outlast_options *options,
+                                      struct outlast_reader *reader);
+
+// Calls `body` with a snapshot of this moment: all that was acknowledged before, and of every transaction all or
+// nothing. It calls it again, with another snapshot, when the pool's writer has overtaken it. A code that `body`
+// returns is the result.
+//
+// The caller sees to it:
+// - `body` is null or can be called with a snapshot and `context`.
+enum outlast_code outlast_read(struct outlast_reader reader,
+                               outlast_read_body body,
+                               void *context);
+
+// Copies `size` bytes of the snapshot from offset `at` on to `out`.
+//
+// The caller sees to it:
+// - `snapshot` is null, or what a body was given that runs.
+// - `out` is null, or `size` bytes can be stored there that no other thread uses meanwhile.
+enum outlast_code outlast_snapshot_load(struct outlast_snapshot *snapshot,
+                                        uint64_t at,
+                                        void *out,
+                                        size_t size);
+
+// Stores the offset of the snapshot's root block; 0 if none is set.
+//
+// The caller sees to it:
+// - `snapshot` is null, or what a body was given that runs.
+// - `at` is null or an offset can be stored there.
+enum outlast_code outlast_snapshot_root(struct outlast_snapshot *snapshot, uint64_t *at);
+
+// Closes a reader.
+enum outlast_code outlast_close_reader(struct outlast_reader reader);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -504,9 +504,9 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     drop(pool);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
     drop(about(path, RecoveredPool::open_overlaid(path, &map))?);
-    let medium = Mapped::open(path, &map)?;
-    say_domain(&medium);
-    let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover()))?;
+    let pool = about(path, UnrecoveredPool::open_file(path, &map))?;
+    say_domain(pool.medium());
+    let pool = about(path, pool.recover())?;
     let report = about(path, pool.repair_telling(&mut steps()))?;
     for finding in of_log.iter().filter(|_| !as_json) {
         outln!("{}: mended: {finding}", path.display());

@@ -178,7 +178,7 @@ fn the_help_of_each_command_has_its_statuses() {
 }
 
 #[test]
-fn a_pool_in_use_is_described_and_not_checked() {
+fn a_pool_in_use_is_looked_at_on_a_snapshot() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("busy.pool");
     let busy = filled(&path, 8 << 20, Scheme::Swift);
@@ -187,9 +187,17 @@ fn a_pool_in_use_is_described_and_not_checked() {
     assert_eq!(info["live_records"], serde_json::Value::Null);
     assert_eq!(info["uuid"], busy.header().uuid.to_string());
     assert!(pool("info", &path).1.contains("the pool is in use"));
-    let (code, _, stderr) = pool("check", &path);
+    let (code, stdout, stderr) = pool("check", &path);
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("a snapshot beside the process that has the pool open"), "{stdout}");
+    let (code, blocks, stderr) = pool("dump", &path);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!blocks.is_empty());
+    let in_place = directory.path().join("in-place.pool");
+    let _alone = filled(&in_place, 8 << 20, Scheme::Undo);
+    let (code, _, stderr) = pool("check", &in_place);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("already open elsewhere"), "{stderr}");
+    assert!(stderr.contains("no snapshot of the pool"), "{stderr}");
     // Its user has not been disturbed.
     busy.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
     drop(busy);
@@ -457,8 +465,10 @@ fn info_tells_how_full_a_pool_is_and_changes_nothing() {
     let path = directory.path().join("pool");
     let running = filled(&path, 16 << 20, Scheme::Swift);
     let space = running.space();
-    assert!(record("info", &path, 0)["space"].is_null(), "its log belongs to its user");
-    assert!(pool("info", &path).1.contains("used            not known: the pool is in use"));
+    let beside = record("info", &path, 0);
+    assert_eq!(beside["space"]["used_bytes"], space.used_bytes);
+    assert_eq!(beside["space"]["free_bytes"], space.free_bytes);
+    assert!(pool("info", &path).1.contains("live records    not known: the pool is in use"));
     // As a crash would leave it.
     let crashed = directory.path().join("crashed");
     std::fs::copy(&path, &crashed).unwrap();
@@ -578,12 +588,14 @@ fn statistics_of_a_pool_are_told() {
     let told = record("stats", &path, 0);
     assert_eq!(
         (&told["space_is_known"], &told["counters_are_known"]),
-        (&false.into(), &false.into())
+        (&true.into(), &true.into())
     );
+    assert_eq!(told["scheme"], "redo");
+    assert!(told["pool_used_bytes"].as_u64() > Some(100_000), "{told}");
     assert_eq!((&told["pool_bytes"], &told["lanes"]), (&(8 << 20).into(), &8.into()));
     let (code, text, _) = pool("stats", &path);
     assert_eq!(code, Some(0));
-    assert!(text.contains("used            not known: another process writes the pool"), "{text}");
+    assert!(text.contains("commits"), "{text}");
     drop(busy);
     let told = record("stats", &path, 0);
     assert_eq!(told["space_is_known"], true);

@@ -51,7 +51,7 @@ use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
 use crate::process::OwnerProcess;
 use crate::side::Memory;
-use locked::{Locked, allocate, fill_holes, open_and_lock};
+use locked::{Locked, allocate, check_limit, fill_holes, open_and_lock};
 use os::{Access, Mapping};
 use outlast_trace::Domain;
 use pages::PageNotes;
@@ -244,6 +244,7 @@ impl Mapped {
     ) -> Result<Self, MapError> {
         let found = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         if found < len {
+            check_limit(path, len)?;
             file.set_len(len).map_err(|error| MapError::io(path, "enlarge", error))?;
         }
         let len = found.max(len);
@@ -389,11 +390,12 @@ impl Mapped {
     fn fail(&self, what: &'static str, error: &io::Error) {
         // Another thread that fails meanwhile waits until the file is out of reach.
         self.failure.get_or_init(|| {
+            // Before anything that is stored no longer reaches the file.
+            self.owner.stop();
             self.window.detach(self.file.get());
             self.file.forget_cached_when_dropped();
             MediumFailure::new(&self.path, what, same_error(error))
         });
-        self.owner.stop();
     }
 
     /// As [`fail`](Self::fail), where what is stored is durable through the page cache; elsewhere a
@@ -465,6 +467,10 @@ impl Medium for Mapped {
     }
 
     fn failure(&self) -> Option<MediumFailure> {
+        if self.owner.is_this_process() && !self.owner.is_running() {
+            // The thread that has failed is about to say why.
+            return Some(self.failure.wait().clone());
+        }
         self.failure.get().cloned()
     }
 

@@ -91,7 +91,14 @@ impl Side {
             if !crate::is_named(&path, &file).unwrap_or(false) {
                 continue;
             }
-            let shared = Mapped::share(&path, file, len.next_multiple_of(PAGE_BYTES), memory)?;
+            let is_new = file.metadata().is_ok_and(|found| found.len() == 0);
+            let shared = Mapped::share(&path, file, len.next_multiple_of(PAGE_BYTES), memory);
+            let shared = shared.inspect_err(|_| {
+                // Under the lock still, which the file's end lets go of: others find it gone, or wait no longer.
+                if is_new {
+                    let _ = fs::remove_file(&path);
+                }
+            })?;
             let result = begin(&shared);
             unlock(&shared);
             return Ok((shared, result));
@@ -139,7 +146,7 @@ impl Side {
             let other = Self { base };
             let path = other.path(kinds[0]);
             // SIDE-1.
-            let Ok(file) = File::open(&path) else { continue };
+            let Ok(file) = look_at(&path) else { continue };
             if file.try_lock().is_ok()
                 && crate::is_named(&path, &file).unwrap_or(false)
                 && !(0..places).any(|number| other.is_taken(number))
@@ -199,13 +206,22 @@ impl Side {
 
     /// Whether there is a side file of a kind.
     pub fn has(&self, kind: &str) -> bool {
-        self.path(kind).exists()
+        look_at(&self.path(kind)).is_ok()
+    }
+
+    /// Whether that is a place of these side files.
+    pub fn is_of(&self, place: &Place) -> bool {
+        place.path == self.place_path(place.number)
     }
 
     /// Whether a living process has that place. What a dead one has left is removed.
     pub fn is_taken(&self, number: usize) -> bool {
         let path = self.place_path(number);
-        let Ok(file) = File::open(&path) else { return false };
+        let file = match look_at(&path) {
+            Ok(file) => file,
+            // For want of a descriptor nothing is known.
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
         match file.try_lock() {
             Ok(()) => {
                 drop(Place { number, path, file, owner: OwnerProcess::new() });
@@ -218,6 +234,18 @@ impl Side {
     fn place_path(&self, number: usize) -> PathBuf {
         self.path(&format!("-place-{number}"))
     }
+}
+
+/// Opens a side file of this user that is there.
+fn look_at(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    os::make_private(&mut options);
+    let file = options.open(path)?;
+    if !os::is_ours(&file)? {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(file)
 }
 
 /// Opens or makes a side file of this user.
@@ -270,8 +298,9 @@ mod os {
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
     pub fn make_private(options: &mut OpenOptions) {
-        let no_link = rustix::fs::OFlags::NOFOLLOW.bits();
-        options.mode(0o600).custom_flags(no_link.cast_signed());
+        // Neither a link nor a pipe, which would be waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
 
     pub fn is_ours(file: &File) -> io::Result<bool> {

@@ -174,6 +174,12 @@ impl<'a, M: Medium> Io<'a, M> {
         Self { medium, counts, versions }
     }
 
+    /// Whether processes read the pool.
+    #[inline]
+    pub fn is_read(self) -> bool {
+        self.versions.is_some_and(Versions::is_read)
+    }
+
     /// VERSION-3: these bytes belong to no commit yet, and will be changed.
     #[inline]
     pub fn keep(self, at: PoolOffset, len: u64) {

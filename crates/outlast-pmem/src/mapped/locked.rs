@@ -154,7 +154,7 @@ pub(super) fn fill_holes(path: &Path, file: &File, len: u64) -> Result<(), MapEr
 }
 
 /// A file past the process's limit ends the process with a signal, and leaves half a file.
-fn check_limit(path: &Path, len: u64) -> Result<(), MapError> {
+pub(super) fn check_limit(path: &Path, len: u64) -> Result<(), MapError> {
     match crate::file_len_limit() {
         Some(limit) if limit < len => {
             Err(MapError::FileLimit { path: path.to_owned(), len, limit })

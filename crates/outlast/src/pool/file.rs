@@ -34,7 +34,9 @@ impl Pool {
         let medium = Mapped::create_hidden(&path, len, map, MAGIC.to_le_bytes())?;
         let mut pool = Self::create_on(medium, create, open)?;
         pool.medium().show()?;
-        pool.versions = Versions::open(&pool.medium, &pool.header, None)?.map(Box::new);
+        // A new pool has no readers who would have to hear of this.
+        pool.versions =
+            Versions::open(&pool.medium, &pool.header, None).ok().flatten().map(Box::new);
         if let Some(versions) = &pool.versions {
             versions.start(pool.commits_later);
         }

@@ -258,8 +258,8 @@ impl<M: Medium> Pool<M> {
         if chunks <= heap.chunk_count() {
             return Ok(());
         }
-        io.keep(CHUNKS_AT, 8);
         let raise_size = || {
+            io.keep(CHUNKS_AT, 8);
             self.medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
             io.flush(Site::Chunks, CHUNKS_AT, 8);
             io.try_fence(Site::Chunks)

@@ -358,7 +358,8 @@ impl<M: Medium> RecoveredPool<M> {
 
     /// A snapshot beside a writer: all that was committed is in place, and logs are the writer's.
     pub(crate) fn of_snapshot(medium: M) -> Result<Self, PoolError> {
-        let (header, chunks) = prove_all(&medium)?;
+        // Chunks behind the size are a growth that goes on.
+        let (header, chunks) = prove(&medium, medium.len())?;
         let generation = read_generation(&medium)?;
         Ok(Self {
             medium,

@@ -263,6 +263,20 @@ impl<M: Medium> Tx<'_, M> {
         self.read_range(at, out)
     }
 
+    /// VERSION-3, for lines of a new block to which the transaction has not stored yet.
+    #[inline]
+    fn keep_fresh(&self, at: PoolOffset, len: u64) {
+        let io = self.io();
+        if !io.is_read() {
+            return;
+        }
+        let lines = &self.lane.buffers.lines;
+        let is_kept = |line| lines.find(line).is_some_and(|index| lines.entries()[index].fresh);
+        for line in ByteRange::new(at, len).lines().filter(|line| !is_kept(*line)) {
+            io.keep(line.start(), LINE_BYTES);
+        }
+    }
+
     /// Leaves a hint for the history unit, if there is one.
     #[inline]
     pub(crate) fn note_access(&mut self, at: PoolOffset, len: u64) {
@@ -285,7 +299,7 @@ impl<M: Medium> Tx<'_, M> {
             self.pool.checkpointer.changes.mark_lines(lines);
         }
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
-            self.io().keep(at, bytes.len() as u64);
+            self.keep_fresh(at, bytes.len() as u64);
             self.pool.medium.store(at, bytes);
             for line in ByteRange::new(at, bytes.len() as u64).lines() {
                 let buffers = &mut self.lane.buffers;

@@ -29,11 +29,12 @@ pub(crate) const READERS_MAX: usize = 64;
 /// Lines that the ring has room for.
 pub(crate) const RING_LINES: u64 = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 /// Words by which lines are found in it.
-const BUCKETS: u64 = RING_LINES / 4;
+const BUCKETS: u64 = if cfg!(test) { 4 } else { RING_LINES / 4 };
+const ENTRIES_AT: u64 = (BUCKETS * 8).next_multiple_of(LINE_BYTES);
 const ENTRY_BYTES: u64 = 2 * LINE_BYTES;
 
 /// Bytes of the ring.
-pub(crate) const RING_BYTES: u64 = BUCKETS * 8 + RING_LINES * ENTRY_BYTES;
+pub(crate) const RING_BYTES: u64 = ENTRIES_AT + RING_LINES * ENTRY_BYTES;
 
 /// The writer's state, as readers see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +108,10 @@ impl Head<Mapped> {
             if !head.is_of(header.uuid) {
                 // Old lines belong to old words.
                 side.remove(RING);
+                let before = head.generation();
                 head.begin(header.uuid);
+                // No number is met again.
+                head.add(GENERATION, before + 1);
             }
             begin(&head)
         })?;
@@ -231,12 +235,14 @@ impl<M: Medium> Head<M> {
         }
     }
 
-    /// Removes readers that have died, as far as the system tells.
-    pub fn remove_dead(&self, is_taken: impl Fn(usize) -> bool) {
+    /// Removes readers that have died: each while its place is this process's, so that no other one takes it.
+    pub fn remove_dead(&self, side: &Side) {
         let readers = self.readers();
-        let dead =
-            (0..READERS_MAX).filter(|&number| readers >> number & 1 == 1 && !is_taken(number));
-        dead.for_each(|number| self.remove_reader(number));
+        for number in (0..READERS_MAX).filter(|number| readers >> number & 1 == 1) {
+            if let Ok(Some(_place)) = side.take_place_at(number) {
+                self.remove_reader(number);
+            }
+        }
     }
 
     fn add(&self, at: PoolOffset, more: u64) -> u64 {
@@ -262,7 +268,7 @@ fn lane_at(lane: usize) -> PoolOffset {
 /// Removes the side files of a pool that no process uses: no reader, and no writer. The caller has the head.
 pub(crate) fn remove_unused<M: Medium>(side: &Side, head: &Head<M>, is_written: impl Fn() -> bool) {
     let _ = side.under_lock(HEAD, &head.0, || {
-        head.remove_dead(|number| side.is_taken(number));
+        head.remove_dead(side);
         if head.readers() == 0 && !is_written() {
             side.remove(RING);
             side.remove(HEAD);
@@ -283,12 +289,14 @@ pub(crate) struct Kept {
 }
 
 impl<M: Medium> Ring<M> {
+    /// Lines at equal places of chunks spread over all buckets.
     fn bucket_at(line: LineAddr) -> PoolOffset {
-        PoolOffset(line.0 % BUCKETS * 8)
+        let mixed = line.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKETS.ilog2());
+        PoolOffset(mixed * 8)
     }
 
     fn entry_at(number: u64) -> PoolOffset {
-        PoolOffset(BUCKETS * 8 + number % RING_LINES * ENTRY_BYTES)
+        PoolOffset(ENTRIES_AT + number % RING_LINES * ENTRY_BYTES)
     }
 
     /// The newest entry of lines in this one's bucket, plus one.
@@ -297,20 +305,30 @@ impl<M: Medium> Ring<M> {
         self.0.load_u64(Self::bucket_at(line))
     }
 
-    /// Stores an entry and makes it the newest of its bucket.
-    pub fn push(&self, number: u64, line: LineAddr, tag: u64, content: &[u64; 8]) {
+    /// Stores an entry and makes it the newest of its bucket, in which numbers rise. `false` when that has a newer one:
+    /// the line wants another number. Only a mistake does not keep that order.
+    #[must_use]
+    pub fn push(
+        &self,
+        number: u64,
+        line: LineAddr,
+        tag: u64,
+        content: &[u64; 8],
+        keeps_order: bool,
+    ) -> bool {
         let (at, bucket) = (Self::entry_at(number), Self::bucket_at(line));
         self.0.store_u64(at, line.0);
         self.0.store_u64(at.plus(8), tag);
         self.0.store_words(at.plus(LINE_BYTES).line(), !0, &content.map(u64::to_le));
         let mut newest = self.0.load_u64(bucket);
-        loop {
+        while newest <= number || !keeps_order {
             self.0.store_u64(at.plus(16), newest);
             match self.0.compare_exchange_u64(bucket, newest, number + 1) {
-                Ok(_) => return,
+                Ok(_) => return true,
                 Err(now) => newest = now,
             }
         }
+        false
     }
 
     pub fn entry(&self, number: u64) -> Kept {

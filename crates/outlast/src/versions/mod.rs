@@ -54,6 +54,8 @@ pub(crate) enum Mistake {
     DoneTooEarly,
     /// VERSION-2: lines do not go to the ring.
     NotKept,
+    /// VERSION-2: of two commits the one with the older number may be the newer entry of a bucket.
+    OrderNotKept,
     /// VERSION-2: the line is not looked for once more when it was loaded.
     LookedOnce,
     /// VERSION-2: of a line's old contents the newest is taken.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use outlast_pmem::{
-    Heap, MapError, MapOptions, Mapped, Medium, Memory, Overlay, Place, Side, read_beside,
+    Heap, MapError, MapOptions, Mapped, Medium, Memory, Overlay, Place, Side, is_named, read_beside,
 };
 
 use super::head::{
@@ -160,7 +160,10 @@ impl PoolReader {
                     self.joined.is_none().then(|| Unlocks(self.pool.medium().below().pool()));
                 body(&self.pool)
             };
-            if self.pool.medium().is_usable() {
+            // A writer that tells this process nothing has another generation at the latest when it has recovered the pool.
+            let medium = self.medium();
+            let is_same = read_generation(medium).is_ok_and(|now| now == self.pool.generation());
+            if self.pool.medium().is_usable() && is_same {
                 return Ok(result?);
             }
         }
@@ -175,34 +178,29 @@ impl PoolReader {
             return Err(PoolError::Forked);
         }
         let deadline = Instant::now() + WAIT;
-        loop {
-            match self.try_begin() {
-                Ok(true) => return Ok(()),
-                Ok(false) => (self.pool, self.joined) = attach(&self.path, &self.map)?,
-                Err(NoSnapshot::OtherWriter) => {
-                    (self.pool, self.joined) = attach(&self.path, &self.map)?
-                }
-                Err(NoSnapshot::Stuck) if Instant::now() < deadline => {}
-                Err(NoSnapshot::Stuck) => {
-                    let why = "its writer was stopped in the middle of a commit";
-                    return Err(PoolError::NoSnapshot { why });
-                }
-            }
+        while !self.try_begin(deadline)? {
+            (self.pool, self.joined) = attach(&self.path, &self.map)?;
         }
+        Ok(())
     }
 
     /// `false` when the pool is to be opened anew.
-    fn try_begin(&mut self) -> Result<bool, NoSnapshot> {
+    fn try_begin(&mut self, deadline: Instant) -> Result<bool, PoolError> {
         let snapshot = self.pool.medium().below();
-        let Some(joined) = &self.joined else {
-            let file = snapshot.pool().file().expect("a pool in a file");
-            // A writer that wants to come would find the file locked by one reader or the other for ever.
-            if self.looked.elapsed() > BETWEEN_LOOKS {
-                self.looked = Instant::now();
-                if is_written(snapshot.pool()) {
-                    return Ok(false);
-                }
+        let file = snapshot.pool().file().expect("a pool in a file");
+        if self.looked.elapsed() > BETWEEN_LOOKS {
+            self.looked = Instant::now();
+            let is_named = is_named(&self.path, file).unwrap_or(false);
+            let is_as_before = match &self.joined {
+                Some(joined) => joined.has_writer(),
+                // A writer that wants to come would find the file locked by one reader or the other for ever.
+                None => !is_written(snapshot.pool()),
+            };
+            if !is_named || !is_as_before {
+                return Ok(false);
             }
+        }
+        let Some(joined) = &self.joined else {
             if file.try_lock_shared().is_err() {
                 return Ok(false);
             }
@@ -214,18 +212,16 @@ impl PoolReader {
             }
             return Ok(is_same);
         };
-        let is_patient = || joined.side.is_taken(WRITER_PLACE);
-        match snapshot.take(is_patient) {
+        match snapshot.take(|| Instant::now() < deadline && joined.has_writer()) {
             Ok(false) => Ok(true),
             Ok(true) => {
                 // What has grown lies behind what is mapped.
                 let chunks =
                     load_sealed(snapshot, CHUNKS_AT, "the size word does not prove itself");
-                let geometry = &self.pool.header().geometry;
-                Ok(chunks.is_ok_and(|chunks| geometry.chunk_at(chunks).0 <= snapshot.len()))
+                Ok(chunks.is_ok_and(|chunks| chunks == self.pool.chunks()))
             }
-            Err(NoSnapshot::Stuck) if !is_patient() => Err(NoSnapshot::OtherWriter),
-            Err(why) => Err(why),
+            Err(NoSnapshot::Stuck) if joined.has_writer() => Err(stuck()),
+            Err(_) => Ok(false),
         }
     }
 
@@ -269,8 +265,22 @@ struct Unlocks<'f>(&'f Mapped);
 
 impl Drop for Unlocks<'_> {
     fn drop(&mut self) {
-        let _ = self.0.file().expect("a pool in a file").unlock();
+        // A forked child's lock is its parent's.
+        if !self.0.is_forked() {
+            let _ = self.0.file().expect("a pool in a file").unlock();
+        }
     }
+}
+
+impl Joined {
+    /// Whether the writer is still there, as far as shared memory tells.
+    fn has_writer(&self) -> bool {
+        self.head.state() == State::Live && self.side.is_taken(WRITER_PLACE)
+    }
+}
+
+fn stuck() -> PoolError {
+    PoolError::NoSnapshot { why: "its writer was stopped in the middle of a commit" }
 }
 
 impl Drop for Joined {
@@ -309,7 +319,7 @@ fn attach(
             }
             Err(std::fs::TryLockError::WouldBlock) => {}
         }
-        match beside(pool)? {
+        match beside(pool, deadline)? {
             Some((pool, joined)) => return Ok((pool, Some(joined))),
             // It opens the pool, or has just closed it.
             None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
@@ -343,7 +353,10 @@ fn still(pool: Mapped) -> Result<RecoveredPool<Below>, PoolError> {
 }
 
 /// The pool beside its writer; `None` when that is not ready.
-fn beside(pool: Mapped) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolError> {
+fn beside(
+    pool: Mapped,
+    deadline: Instant,
+) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolError> {
     let none = |why| PoolError::NoSnapshot { why };
     let header = Header::read(&pool)?;
     let Some(side) = pool.file().and_then(Side::of) else {
@@ -354,7 +367,7 @@ fn beside(pool: Mapped) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolEr
     }
     // VERSION-7.
     let begin = |head: &Head<&Mapped>| -> Result<Option<(Ring<Mapped>, Place)>, MapError> {
-        head.remove_dead(|number| side.is_taken(number));
+        head.remove_dead(&side);
         let Ok(Some(place)) = side.take_place(READERS_MAX) else { return Ok(None) };
         let (ring, ()) = side.open(RING, RING_BYTES, Memory::AtOnce, |_| ())?;
         head.add_reader(place.number);
@@ -381,10 +394,16 @@ fn beside(pool: Mapped) -> Result<Option<(RecoveredPool<Below>, Joined)>, PoolEr
             ));
         }
     }
-    let snapshot = Snapshot::beside(pool, words, ring, header.geometry.lanes as usize, generation);
-    match snapshot.take(|| joined.side.is_taken(WRITER_PLACE)) {
+    let (lanes, place) = (header.geometry.lanes as usize, joined.place.number);
+    let snapshot = Snapshot::beside(pool, words, ring, lanes, place, generation);
+    match snapshot.take(|| Instant::now() < deadline && joined.has_writer()) {
         Ok(_) => {}
+        Err(NoSnapshot::Stuck) if joined.has_writer() => return Err(stuck()),
         Err(_) => return Ok(None),
     }
-    Ok(Some((RecoveredPool::of_snapshot(Overlay::new(snapshot))?, joined)))
+    match RecoveredPool::of_snapshot(Overlay::new(snapshot)) {
+        // It has grown since it was mapped.
+        Err(PoolError::Truncated { .. }) => Ok(None),
+        opened => Ok(Some((opened?, joined))),
+    }
 }

@@ -24,6 +24,8 @@ struct Beside<M> {
     head: Head<M>,
     ring: Ring<M>,
     lanes: usize,
+    /// The reader's place, whose bit the writer sees.
+    place: usize,
     /// Of the writer that has the pool.
     generation: u64,
     /// Commits with tags up to this one belong to the snapshot.
@@ -56,12 +58,14 @@ impl<M: Medium> Snapshot<M> {
         head: Head<M>,
         ring: Ring<M>,
         lanes: usize,
+        place: usize,
         generation: u64,
     ) -> Self {
         let beside = Beside {
             head,
             ring,
             lanes,
+            place,
             generation,
             epoch: AtomicU64::new(0),
             first: AtomicU64::new(u64::MAX),
@@ -89,7 +93,7 @@ impl<M: Medium> Snapshot<M> {
     pub(crate) fn take(&self, is_patient: impl Fn() -> bool) -> Result<bool, NoSnapshot> {
         let Some(beside) = &self.beside else { return Ok(false) };
         let Beside { head, lanes, generation, epoch, first, is_over, .. } = beside;
-        if head.generation() != *generation {
+        if !beside.is_seen() {
             return Err(NoSnapshot::OtherWriter);
         }
         let kept = head.kept();
@@ -213,9 +217,15 @@ impl<M: Medium> Beside<M> {
     #[inline]
     fn look_whether_replaced(&self) {
         fence(Ordering::Acquire);
-        if self.head.generation() != self.generation {
+        if !self.is_seen() {
             self.is_over.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the writer is still that one, and keeps lines for this reader.
+    #[inline]
+    fn is_seen(&self) -> bool {
+        self.head.generation() == self.generation && self.head.readers() >> self.place & 1 == 1
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::schedule::Explorer;
 use outlast_pmem::{Medium, Recorder};
-use outlast_trace::PoolOffset;
+use outlast_trace::{LineAddr, PoolOffset};
 
 use super::head::{Head, RING_BYTES, Ring};
 use super::snapshot::{NoSnapshot, Snapshot};
@@ -53,6 +53,8 @@ const RUN: Run =
 /// Two cells, a block whose content is its number, and lines for more.
 struct Places {
     cells: [PoolOffset; 2],
+    /// Those of another writer.
+    others: [PoolOffset; 2],
     more: PoolOffset,
 }
 
@@ -65,12 +67,16 @@ fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
     let places = {
         let mut lane = pool.lane().unwrap();
         let places = lane.run(|tx| {
-            let block = tx.alloc(64 * 20, BlockKind::General)?;
-            tx.store(block, &[0; 64 * 20])?;
+            let block = tx.alloc(64 * 22, BlockKind::General)?;
+            tx.store(block, &[0; 64 * 22])?;
             let root = tx.alloc(512, BlockKind::General)?;
             tx.store(root, &[0; 512])?;
             tx.set_root(root, RootKind::Opaque)?;
-            Ok(Places { cells: [block, block.plus(64)], more: block.plus(128) })
+            Ok(Places {
+                cells: [block, block.plus(64)],
+                others: [block.plus(20 * 64), block.plus(21 * 64)],
+                more: block.plus(128),
+            })
         });
         places.unwrap()
     };
@@ -102,21 +108,31 @@ fn commit(lane: &mut Lane<'_, &Recorder>, places: &Places, run: &Run) {
     done.unwrap();
 }
 
+/// A commit of another writer: both of its cells go up by one.
+fn commit_others(lane: &mut Lane<'_, &Recorder>, places: &Places) {
+    let done = lane.run(|tx| {
+        let number = tx.load_u64(places.others[0])? + 1;
+        places.others.iter().try_for_each(|at| tx.store_u64(*at, number))
+    });
+    done.unwrap();
+}
+
 /// What a snapshot shows; `None` when it is over by then.
 fn look(snapshot: &Snapshot<&Recorder>, places: &Places) -> Option<[u64; 3]> {
     let cell = |at| snapshot.load_u64(at);
-    let first = places.cells.map(cell);
+    let (first, others) = (places.cells.map(cell), places.others.map(cell));
     let root = read_root(snapshot).map(|root| root.expect("there is a root").0);
     if !snapshot.is_usable() {
         return None;
     }
     let mut block = [0; 512];
     snapshot.load(root.expect("a root word that proves itself"), &mut block);
-    let again = places.cells.map(cell);
+    let again = (places.cells.map(cell), places.others.map(cell));
     if !snapshot.is_usable() {
         return None;
     }
-    assert_eq!(first, again, "a snapshot does not change");
+    assert_eq!((first, others), again, "a snapshot does not change");
+    assert_eq!(others[0], others[1], "another writer's transaction in parts");
     assert!(block.iter().all(|byte| *byte == block[0]), "a block in parts: {block:?}");
     Some([first[0], first[1], u64::from(block[0])])
 }
@@ -124,8 +140,8 @@ fn look(snapshot: &Snapshot<&Recorder>, places: &Places) -> Option<[u64; 3]> {
 fn read(media: &Media, places: &Places, run: &Run, acknowledged: &AtomicU64) -> u64 {
     let head = Head(&media.head);
     let generation = head.generation();
-    let snapshot =
-        Snapshot::beside(&media.pool, head, Ring(&media.ring), 2, generation).making(run.mistake);
+    let snapshot = Snapshot::beside(&media.pool, head, Ring(&media.ring), 2, 0, generation)
+        .making(run.mistake);
     let (mut before, mut seen) = (0, 0);
     for _ in 0..2 {
         let at_least = acknowledged.load(Ordering::SeqCst);
@@ -171,8 +187,7 @@ fn explore_from(run: Run, preemptions: u32, writer_first: bool) -> Result<(u64, 
         let mut lanes = if writer_first { vec![write, read] } else { vec![read, write] };
         for _ in 1..run.writers {
             lanes.push(Box::new(move || {
-                commit(&mut pool.lane().unwrap(), places, &run);
-                acknowledged.fetch_add(1, Ordering::SeqCst);
+                commit_others(&mut pool.lane().unwrap(), places);
                 0
             }));
         }
@@ -204,6 +219,11 @@ fn is_sound(run: Run, preemptions: u32) {
 fn a_snapshot_at_every_point_of_a_writer_is_whole() {
     is_sound(RUN, 1);
     is_sound(Run { scheme: Scheme::Redo, ..RUN }, 1);
+}
+
+#[test]
+fn a_snapshot_beside_two_writers_is_whole() {
+    is_sound(Run { writers: 2, ..RUN }, 1);
 }
 
 #[test]
@@ -239,13 +259,37 @@ fn every_mistake_is_noticed() {
     assert_eq!(unseen, []);
 }
 
+/// VERSION-2: of two commits that keep lines of a bucket at once the one with the older number comes second, and takes
+/// another number.
+#[test]
+fn numbers_rise_in_a_bucket() {
+    let is_found = |keeps_order| {
+        let (media, older, newer) = (Media::new(), LineAddr(4), LineAddr(4));
+        let ring = Ring(&media.ring);
+        assert!(ring.push(11, newer, 1, &[7; 8], keeps_order));
+        if !ring.push(10, older, 1, &[8; 8], keeps_order) {
+            assert!(ring.push(12, older, 1, &[8; 8], keeps_order));
+        }
+        let mut next = ring.newest(older);
+        let mut found = Vec::new();
+        while next > 0 {
+            let before = ring.entry(next - 1).before;
+            found.push(ring.content(next - 1)[0]);
+            next = if before < next { before } else { 0 };
+        }
+        found == [8, 7]
+    };
+    assert!(is_found(true));
+    assert!(!is_found(false), "a mistake is noticed");
+}
+
 /// VERSION-3: blocks that the snapshot reaches are given back and used for others meanwhile.
 #[test]
 fn blocks_that_are_used_again_are_read_as_they_were() {
     let shows_itself = |mistake| {
         let (media, run) = (Media::new(), Run { mistake, ..RUN });
         let (pool, places) = create(&media, &run);
-        let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0);
+        let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0, 0);
         snapshot.take(|| true).unwrap();
         let mut lane = pool.lane().unwrap();
         let mut count = 0;
@@ -270,7 +314,7 @@ fn nothing_is_read_of_a_ring_that_is_used_again() {
     let shown = |mistake| {
         let (media, run) = (Media::new(), Run { mistake, more_lines: 18, ..RUN });
         let (pool, places) = create(&media, &run);
-        let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0)
+        let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0, 0)
             .making(mistake);
         snapshot.take(|| true).unwrap();
         let mut lane = pool.lane().unwrap();

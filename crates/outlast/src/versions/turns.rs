@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outlast_pmem::{MapError, Side};
+use outlast_pmem::{MapError, Side, is_named};
 
 use super::head::{Head, WRITER_PLACE};
 use super::writer::milliseconds_now;
@@ -15,7 +15,7 @@ use crate::pool::{Pool, PoolInfo, PoolOptions};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// How long its wish stands, if it does not renew it.
-const WISH: Duration = Duration::from_millis(200);
+pub(super) const WISH: Duration = Duration::from_millis(200);
 
 /// How long a process that has made way lets the others come first.
 const MAKES_WAY: Duration = Duration::from_millis(3);
@@ -78,7 +78,8 @@ impl Turns {
         };
         let result = body(&pool);
         if pool.is_wanted() {
-            pool.try_close()?;
+            // What the body has done stays done, however this ends: the next opening recovers it.
+            let _ = pool.try_close();
             self.made_way = Some(Instant::now());
         } else {
             self.pool = Some(pool);
@@ -120,7 +121,9 @@ pub(crate) fn wait_for<R>(
 fn wish(path: &Path) {
     let Ok(file) = File::open(path) else { return };
     let Some(side) = Side::of(&file).filter(|side| side.is_taken(WRITER_PLACE)) else { return };
-    if let Ok(info) = PoolInfo::peek(path) {
+    if let Ok(info) = PoolInfo::peek(path)
+        && is_named(path, &file).unwrap_or(false)
+    {
         let until = milliseconds_now() + WISH.as_millis() as u64;
         let _ = Head::open(&side, &info.header, |head| head.want_until(until));
     }

@@ -1,6 +1,7 @@
 //! The writer's side.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,11 +13,12 @@ use super::Mistake;
 use super::head::{
     HEAD, Head, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE, remove_unused,
 };
+use super::turns::WISH;
 use crate::barrier::Barrier;
 use crate::pool::Header;
 use crate::stats::{STATS_WORDS, Stats};
 
-/// Statistics are published anew when so many lines have changed.
+/// Lines that change before statistics are published anew.
 const STALE_LINES: u64 = 256;
 
 /// What a running pool shares with processes that read it.
@@ -48,7 +50,8 @@ impl WritersPlace {
         // Asked before opening, because the opening of a pipe waits for its other end.
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let side = Side::of(&File::open(path).ok()?)?;
-        side.take_place_at(WRITER_PLACE).ok().flatten().map(Self)
+        // Others may be looking whether it is taken.
+        (0..10).find_map(|_| side.take_place_at(WRITER_PLACE).ok().flatten()).map(Self)
     }
 }
 
@@ -67,7 +70,11 @@ impl Versions<Mapped> {
         let opened = Self::open_side(&side, header, place);
         match opened {
             Err(_) if !side.has(HEAD) => Ok(None),
-            opened => opened.map(Some),
+            opened => opened.map_err(|error| MapError::Io {
+                path: pool.path().to_owned(),
+                what: "tell other readers of the opening of",
+                source: io::Error::other(error),
+            }),
         }
     }
 
@@ -75,11 +82,12 @@ impl Versions<Mapped> {
         side: &Side,
         header: &Header,
         place: Option<WritersPlace>,
-    ) -> Result<Self, MapError> {
+    ) -> Result<Option<Self>, MapError> {
         let path = Path::new("/dev/shm");
         let place = match place {
-            Some(WritersPlace(place)) => Some(place),
-            None => side
+            // A file that has got the name meanwhile has a place of its own.
+            Some(WritersPlace(place)) if side.is_of(&place) => Some(place),
+            _ => side
                 .wait_for_place(WRITER_PLACE)
                 .map_err(|error| MapError::io(path, "write", error))?,
         };
@@ -88,7 +96,7 @@ impl Versions<Mapped> {
         };
         let barrier = Barrier::between_processes();
         let begin = |head: &Head<&Mapped>| {
-            let is_new = head.generation() == 0;
+            let is_new = head.kept() == 0 && head.readers() == 0;
             head.raise_generation();
             head.set_state(State::Opening);
             head.store_stats(&[0; STATS_WORDS]);
@@ -101,9 +109,18 @@ impl Versions<Mapped> {
         if is_new {
             side.remove_left_over(&[HEAD, RING], WRITER_PLACE + 1);
         }
-        let (ring, ()) = side.open(RING, RING_BYTES, Memory::WhenStored, |_| ())?;
-        let side = SideFiles { side: side.clone(), _place: place };
-        Ok(Self::on(head, Ring(ring), barrier, Some(side)))
+        match side.open(RING, RING_BYTES, Memory::WhenStored, |_| ()) {
+            Ok((ring, ())) => {
+                let side = SideFiles { side: side.clone(), _place: place };
+                Ok(Some(Self::on(head, Ring(ring), barrier, Some(side))))
+            }
+            // Those who read are told that they no longer can.
+            Err(_) => {
+                head.set_state(State::Alone);
+                remove_unused(side, &head, || false);
+                Ok(None)
+            }
+        }
     }
 }
 
@@ -194,15 +211,20 @@ impl<M: Medium> Versions<M> {
         if self.makes(Mistake::NotKept) {
             return;
         }
+        let keeps_order = !self.makes(Mistake::OrderNotKept);
         for line in lines {
             let at = line.start();
             let content = std::array::from_fn(|word| pool.load_u64(at.plus(word as u64 * 8)));
-            let number = self.head.keep_one();
-            self.ring.push(number, line, tag, &content);
-            if number.is_multiple_of(RING_LINES)
-                && let Some(SideFiles { side, .. }) = &self.side
-            {
-                self.head.remove_dead(|number| side.is_taken(number));
+            loop {
+                let number = self.head.keep_one();
+                if number.is_multiple_of(RING_LINES)
+                    && let Some(SideFiles { side, .. }) = &self.side
+                {
+                    self.head.remove_dead(side);
+                }
+                if self.ring.push(number, line, tag, &content, keeps_order) {
+                    break;
+                }
             }
         }
         fence(Ordering::SeqCst);
@@ -219,7 +241,9 @@ impl<M: Medium> Versions<M> {
 
     /// Whether another process waits to write.
     pub fn is_wanted(&self) -> bool {
-        self.head.wanted_until() > milliseconds_now()
+        // A clock that was set back makes no wish longer.
+        let (until, now) = (self.head.wanted_until(), milliseconds_now());
+        (now + 1..=now + WISH.as_millis() as u64).contains(&until)
     }
 
     /// Tells readers what the pool is doing.
