@@ -69,12 +69,14 @@ pub struct MapOptions {
     pub read_only: bool,
     /// Fault every page in at once, so that no later access waits for the kernel.
     pub prefault: bool,
+    /// Put nothing into shared memory: no other process reads the file beside this one.
+    pub alone: bool,
 }
 
 impl Default for MapOptions {
     fn default() -> Self {
         let max_len = if cfg!(target_pointer_width = "64") { 64 << 30 } else { 256 << 20 };
-        Self { domain: None, max_len, read_only: false, prefault: false }
+        Self { domain: None, max_len, read_only: false, prefault: false, alone: false }
     }
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use outlast_trace::ByteRange;
+use outlast_trace::{ByteRange, Domain};
 
 use super::*;
 use crate::{Counted, Delayed, Either, Heap, WriteCost};
@@ -46,6 +46,8 @@ impl Medium for Heard {
         begin_fence_log(region: FenceRegion, first: u64) = ();
         fence_log_used_bytes() -> u64 = 5;
         write_in_place() -> Result<(), MapError> = Ok(());
+        persistence() -> Option<Domain> = Some(Domain::Page);
+        sync_count() -> u64 = 11;
         file() -> Option<&std::fs::File> = None;
         load(at: PoolOffset, out: &mut [u8]) = ();
         load_u64(at: PoolOffset) -> u64 = 9;
@@ -93,6 +95,8 @@ fn call_all<M: Medium>(medium: &M) {
     medium.begin_fence_log(FenceRegion { halves: ByteRange::new(at, 0), salt: 0 }, 0);
     assert_eq!(medium.fence_log_used_bytes(), 5);
     medium.write_in_place().unwrap();
+    assert_eq!(medium.persistence(), Some(Domain::Page));
+    assert_eq!(medium.sync_count(), 11);
     assert!(medium.file().is_none());
     medium.load(at, &mut [0; 8]);
     assert_eq!(medium.load_u64(at), 9);

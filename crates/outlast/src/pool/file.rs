@@ -34,6 +34,9 @@ impl Pool {
         let medium = Mapped::create_hidden(&path, len, map, MAGIC.to_le_bytes())?;
         let mut pool = Self::create_on(medium, create, open)?;
         pool.medium().show()?;
+        if map.alone {
+            return Ok(pool);
+        }
         // A new pool has no readers who would have to hear of this.
         pool.versions =
             Versions::open(&pool.medium, &pool.header, None).ok().flatten().map(Box::new);
@@ -93,14 +96,15 @@ impl UnrecoveredPool<Mapped> {
     /// [`PoolError`]. What cannot be mapped and is no pool either is [`PoolError::NotAPool`].
     pub fn open_file(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let path = path.as_ref();
-        let place = if map.read_only { None } else { WritersPlace::of_path(path) };
+        let is_alone = map.read_only || map.alone;
+        let place = if is_alone { None } else { WritersPlace::of_path(path) };
         let pool = Self::open(Mapped::open(path, map).map_err(|error| match error {
             MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
                 PoolError::NotAPool
             }
             error => error.into(),
         })?)?;
-        match map.read_only {
+        match is_alone {
             true => Ok(pool),
             false => Ok(pool.with_versions(|pool, header| Versions::open(pool, header, place))?),
         }

@@ -109,6 +109,13 @@ impl PoolOptions {
         self
     }
 
+    /// No other process reads the pool beside this one, and nothing of it is put into shared memory. Readers who have it
+    /// open would not hear of this one: for pools that have none.
+    pub fn alone(mut self) -> Self {
+        self.map.alone = true;
+        self
+    }
+
     /// How long an opening waits while another process has the pool open. That one sees it by
     /// [`Pool::is_wanted`](crate::Pool::is_wanted), or hands over between its [`Turns`].
     pub fn wait(mut self, time: Duration) -> Self {

@@ -16,6 +16,7 @@ use crate::{sound_schemes, step};
 const POOL: &str = "OUTLAST_FAILING_POOL";
 const SCHEME: &str = "OUTLAST_FAILING_SCHEME";
 const THREADS: &str = "OUTLAST_FAILING_THREADS";
+const SHARED: &str = "OUTLAST_FAILING_SHARED";
 
 const POOL_BYTES: u64 = 384 << 10;
 const COUNTS: u64 = 6;
@@ -25,8 +26,10 @@ const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const ENOSPC: i32 = 28;
 
+/// What others may read shares memory, and makes calls for that which may fail unnoticed.
 fn map() -> MapOptions {
-    MapOptions { domain: Some(Domain::Page), max_len: 64 << 20, ..MapOptions::default() }
+    let alone = std::env::var_os(SHARED).is_none();
+    MapOptions { domain: Some(Domain::Page), max_len: 64 << 20, alone, ..MapOptions::default() }
 }
 
 fn open(scheme: Scheme) -> OpenOptions {
@@ -171,15 +174,27 @@ fn child(path: &Path, scheme: Scheme, threads: u64) -> Command {
 }
 
 /// Runs one child. `None` where it cannot be traced.
-fn run(scheme: Scheme, threads: u64, fault: Fault<'_>, context: &str) -> Option<Ended> {
+fn run(
+    scheme: Scheme,
+    threads: u64,
+    is_shared: bool,
+    fault: Fault<'_>,
+    context: &str,
+) -> Option<Ended> {
     let (directory, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = directory.path().join("pool");
-    let ended = injector::run(&mut child(&path, scheme, threads), fault, scratch.path())?;
+    let mut child = child(&path, scheme, threads);
+    if is_shared {
+        child.env(SHARED, "1");
+    }
+    let ended = injector::run(&mut child, fault, scratch.path())?;
     assert_eq!(ended.code, Some(0), "{context}: {ended:?}");
     assert!(!ended.stderr.contains("panicked"), "{context}: {ended:?}");
     let refusals: Vec<_> =
         ended.stdout.lines().filter(|line| line.starts_with("refused")).collect();
-    if ended.was_hit {
+    if is_shared && refusals.is_empty() {
+        // It was a call for shared memory, without which the pool does.
+    } else if ended.was_hit {
         let Fate::Fails(error) = fault.fate else { unreachable!("nothing is killed here") };
         let first = refusals.first().unwrap_or_else(|| panic!("{context}: not told: {ended:?}"));
         let is_told = first.contains(&format!("(os error {error})"))
@@ -235,7 +250,7 @@ fn judge(path: &Path, scheme: Scheme, threads: u64, ended: &Ended, context: &str
 }
 
 /// Fails calls of each kind, one a run, `step` apart.
-fn fail_each(scheme: Scheme, threads: u64, first: u64, step: u64) {
+fn fail_each(scheme: Scheme, threads: u64, is_shared: bool, first: u64, step: u64) {
     let errors = [EIO, ENOSPC, EAGAIN];
     let mut runs = 0;
     for (name, kind) in DURABLE {
@@ -244,7 +259,7 @@ fn fail_each(scheme: Scheme, threads: u64, first: u64, step: u64) {
             let error = errors[(number + kind + first) as usize % errors.len()];
             let context = format!("{scheme}, {threads} threads, {name} {number}, error {error}");
             let fault = Fault { kinds: &[*kind], number, fate: Fate::Fails(error) };
-            let Some(ended) = run(scheme, threads, fault, &context) else {
+            let Some(ended) = run(scheme, threads, is_shared, fault, &context) else {
                 return println!("this process may not trace another: skipped");
             };
             runs += 1;
@@ -261,7 +276,7 @@ fn fail_each(scheme: Scheme, threads: u64, first: u64, step: u64) {
 fn each_system_call_that_fails_is_an_error_under_every_scheme() {
     for (first, scheme) in (0..).zip(sound_schemes()) {
         let step = step(7);
-        fail_each(scheme, 1, first % step, step);
+        fail_each(scheme, 1, false, first % step, step);
     }
 }
 
@@ -269,8 +284,14 @@ fn each_system_call_that_fails_is_an_error_under_every_scheme() {
 fn each_system_call_that_fails_is_an_error_to_every_thread() {
     for (first, scheme) in (0..).zip(sound_schemes()) {
         let step = step(19);
-        fail_each(scheme, 3, first % step, step);
+        fail_each(scheme, 3, false, first % step, step);
     }
+}
+
+/// Where others may read, too.
+#[test]
+fn each_system_call_that_fails_leaves_a_pool_that_others_may_read_whole() {
+    fail_each(Scheme::Swift, 3, true, 0, step(3));
 }
 
 #[test]
