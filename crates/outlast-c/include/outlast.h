@@ -224,7 +224,7 @@ typedef struct outlast_reader {
 // A pool as it was at one moment. It lives as long as the call that it was given to.
 typedef struct outlast_snapshot {
   // Nothing that C may touch.
-  uint8_t opaque[0];
+  uint8_t opaque;
 } outlast_snapshot;
 
 // Reads a snapshot, for outlast_read: 0 when it is done, or a code to end with.

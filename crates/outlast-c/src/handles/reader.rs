@@ -32,7 +32,7 @@ pub struct outlast_reader {
 #[allow(non_camel_case_types, reason = "the names are C's")]
 pub struct outlast_snapshot {
     /// Nothing that C may touch.
-    pub opaque: [u8; 0],
+    pub opaque: u8,
 }
 
 /// Reads a snapshot, for outlast_read: 0 when it is done, or a code to end with.
