@@ -214,8 +214,8 @@ pub unsafe extern "C" fn outlast_described_root(
 /// which the caller stores in the same transaction. The pool keeps the schema: by it `outlast pool check` and
 /// outlast_check follow the root to all blocks, and find those that leak or have two owners. For instance
 ///
-///     ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1,
-///     16 last: optional pointer to entry v1 }; entry v1 { 0 next: optional box of entry v1, 8 number: u64 }
+///   ledger v1; ledger v1 { 0 entries: u64, 8 first: optional box of entry v1,
+///   16 last: optional pointer to entry v1 }; entry v1 { 0 next: optional box of entry v1, 8 number: u64 }
 ///
 /// in one line: a box owns a block of its own, a pointer does not; both are offsets, and 0 is none. An old root of
 /// another schema is replaced, and its own block freed.

@@ -9,7 +9,7 @@ use super::Mistake;
 use super::head::{Head, LaneWord, RING_LINES, Ring};
 use crate::spin::wait;
 
-/// A pool beside its writer, as it was when the snapshot was [taken](Self::take): a [`Medium`] to which nothing can be
+/// A pool beside its writer, as it was when the snapshot was taken: a [`Medium`] to which nothing can be
 /// stored. Without a writer it is the pool as it lies there.
 ///
 /// When [`is_usable`](Medium::is_usable) says no, the snapshot is over, and what was loaded since the last yes may be

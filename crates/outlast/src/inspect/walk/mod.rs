@@ -5,7 +5,7 @@
 //! words. The front ends have walkers of their own. [`OFFSETS`] follows any root by the offsets that its blocks hold.
 //! A walker reports to a [`Visit`]: each block, and the [`Path`] that leads there.
 //!
-//! [`RecoveredPool::check_by`](crate::RecoveredPool::check_by) compares the blocks reached with those allocated. A
+//! [`RecoveredPool::check_by`](crate::recover::RecoveredPool::check_by) compares the blocks reached with those allocated. A
 //! program with an encoding of its own implements `Walker` for it:
 //!
 //! ```
