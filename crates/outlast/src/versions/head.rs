@@ -270,6 +270,8 @@ pub(crate) fn remove_unused<M: Medium>(side: &Side, head: &Head<M>, is_written: 
     let _ = side.under_lock(HEAD, &head.0, || {
         head.remove_dead(side);
         if head.readers() == 0 && !is_written() {
+            // What was left by those that were killed before they had marked themselves.
+            (0..READERS_MAX).for_each(|number| _ = side.is_taken(number));
             side.remove(RING);
             side.remove(HEAD);
         }

@@ -20,7 +20,7 @@ use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::UnrecoveredPool;
 use outlast::{Abort, Pool, RootKind, Runner, Scheme, Transact};
-use outlast_pmem::{Domain, MapOptions, Mapped};
+use outlast_pmem::{Domain, MapOptions};
 use outlast_trace::mix;
 
 pub(super) const CHILD_POOL: &str = "OUTLAST_KILLED_CHILD_POOL";
@@ -150,8 +150,7 @@ fn kill_one(path: &Path, scheme: Scheme, patience: u64, acknowledged: &mut [u64]
 
 /// Recovers the pool and judges it against what was acknowledged.
 pub(super) fn judge(path: &Path, acknowledged: &mut [u64]) {
-    let medium = Mapped::open(path, &map_options()).unwrap();
-    let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
+    let recovered = UnrecoveredPool::open_file(path, &map_options()).unwrap().recover().unwrap();
     let report = recovered.check();
     assert_eq!(report.findings, []);
     assert!(report.reachable.is_some());
