@@ -43,6 +43,35 @@ pub(crate) fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Fail
     Ok(size)
 }
 
+/// The place for `size` bytes, made bytes with a value first.
+///
+/// # Safety
+/// - `size` has passed [`length_of`], and so many bytes can be stored at `out` that no other thread uses meanwhile.
+pub(crate) unsafe fn place_of<'a>(out: *mut c_void, size: usize) -> &'a mut [u8] {
+    if size == 0 {
+        return &mut [];
+    }
+    // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many bytes can be stored
+    // there and no other thread uses them.
+    unsafe {
+        out.cast::<u8>().write_bytes(0, size);
+        std::slice::from_raw_parts_mut(out.cast::<u8>(), size)
+    }
+}
+
+/// The `size` bytes that are given.
+///
+/// # Safety
+/// - `size` has passed [`length_of`], and so many bytes with values are at `bytes` that no thread changes meanwhile.
+pub(crate) unsafe fn bytes_of<'a>(bytes: *const c_void, size: usize) -> &'a [u8] {
+    if size == 0 {
+        return &[];
+    }
+    // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many bytes are there and no
+    // thread changes them.
+    unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) }
+}
+
 /// Table II. Takes a block of at least `size` bytes from the pool of that type, and returns its
 /// offset, or 0 after an error, whose code Archapt_Last_Code has. The block's content is
 /// undefined. If the transaction does not commit it was never taken.
@@ -97,17 +126,8 @@ pub unsafe extern "C" fn Archapt_Load(at: u64, out: *mut c_void, size: usize) ->
     guarded(|| {
         let size = length_of(out, size)?;
         session::in_transaction(|tx| {
-            if size == 0 {
-                return tx.load(PoolOffset(at), &mut []);
-            }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
-            // bytes can be stored there and no other thread uses them. They are made bytes with a value
-            // first.
-            let bytes = unsafe {
-                out.cast::<u8>().write_bytes(0, size);
-                std::slice::from_raw_parts_mut(out.cast::<u8>(), size)
-            };
-            tx.load(PoolOffset(at), bytes)
+            // SAFETY: the caller says so, and the length was looked at.
+            tx.load(PoolOffset(at), unsafe { place_of(out, size) })
         })
     })
 }
@@ -121,13 +141,8 @@ pub unsafe extern "C" fn Archapt_Store(at: u64, bytes: *const c_void, size: usiz
     guarded(|| {
         let size = length_of(bytes, size)?;
         session::in_transaction(|tx| {
-            if size == 0 {
-                return tx.store(PoolOffset(at), &[]);
-            }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
-            // bytes are there and no thread changes them.
-            let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) };
-            tx.store(PoolOffset(at), bytes)
+            // SAFETY: the caller says so, and the length was looked at.
+            tx.store(PoolOffset(at), unsafe { bytes_of(bytes, size) })
         })
     })
 }

@@ -10,7 +10,7 @@ use super::lane::outlast_lane;
 use super::pool::check_place;
 use super::sessions::in_transaction;
 use crate::error::{Failure, Kind, guarded};
-use crate::memory::length_of;
+use crate::memory::{bytes_of, length_of, place_of};
 
 /// Bytes of a pool.
 #[repr(C)]
@@ -63,17 +63,8 @@ pub unsafe extern "C" fn outlast_load(
     guarded(|| {
         let size = length_of(out, size)?;
         in_transaction(lane.id, |tx| {
-            if size == 0 {
-                return tx.load(PoolOffset(at), &mut []);
-            }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
-            // bytes can be stored there and no other thread uses them. They are made bytes with a value
-            // first.
-            let bytes = unsafe {
-                out.cast::<u8>().write_bytes(0, size);
-                std::slice::from_raw_parts_mut(out.cast::<u8>(), size)
-            };
-            tx.load(PoolOffset(at), bytes)
+            // SAFETY: the caller says so, and the length was looked at.
+            tx.load(PoolOffset(at), unsafe { place_of(out, size) })
         })
     })
 }
@@ -92,13 +83,8 @@ pub unsafe extern "C" fn outlast_store(
     guarded(|| {
         let size = length_of(bytes, size)?;
         in_transaction(lane.id, |tx| {
-            if size == 0 {
-                return tx.store(PoolOffset(at), &[]);
-            }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
-            // bytes are there and no thread changes them.
-            let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) };
-            tx.store(PoolOffset(at), bytes)
+            // SAFETY: the caller says so, and the length was looked at.
+            tx.store(PoolOffset(at), unsafe { bytes_of(bytes, size) })
         })
     })
 }

@@ -14,7 +14,7 @@ use super::code::outlast_code::*;
 use super::pool::{check_place, outlast_options, read, read_path};
 use super::sessions::{next_number, no_handle};
 use crate::error::{Failure, Kind, guarded, row_of_number};
-use crate::memory::length_of;
+use crate::memory::{length_of, place_of};
 use crate::per_process::PerProcess;
 
 /// A pool that is open for reading. `{0}` is none.
@@ -130,17 +130,8 @@ pub unsafe extern "C" fn outlast_snapshot_load(
         // SAFETY: null becomes `None`, else the caller says that it is what the body was given.
         let tx = unsafe { snapshot.cast::<Below<'_>>().as_mut() };
         let tx = tx.ok_or_else(|| Failure::bad("the snapshot is null"))?;
-        if size == 0 {
-            return Ok(tx.load(PoolOffset(at), &mut [])?);
-        }
-        // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
-        // bytes can be stored there and no other thread uses them. They are made bytes with a value
-        // first.
-        let bytes = unsafe {
-            out.cast::<u8>().write_bytes(0, size);
-            std::slice::from_raw_parts_mut(out.cast::<u8>(), size)
-        };
-        Ok(tx.load(PoolOffset(at), bytes)?)
+        // SAFETY: the caller says so, and the length was looked at.
+        Ok(tx.load(PoolOffset(at), unsafe { place_of(out, size) })?)
     })
 }
 

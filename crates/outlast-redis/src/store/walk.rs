@@ -169,9 +169,14 @@ impl Tour<'_, '_> {
         Ok(())
     }
 
-    /// Reports damage that reading something has met.
-    fn noting(&mut self, at: PoolOffset, path: &Path<'_>, read: Result<(), Abort>) {
-        if let Err(abort) = read {
+    /// Follows something, and reports damage that reading it has met.
+    fn noting(
+        &mut self,
+        at: PoolOffset,
+        path: &Path<'_>,
+        follow: impl FnOnce(&mut Self) -> Result<(), Abort>,
+    ) {
+        if let Err(abort) = follow(self) {
             let what = match &abort {
                 Abort::Damaged(report) => report.to_string(),
                 other => other.to_string(),
@@ -183,8 +188,7 @@ impl Tour<'_, '_> {
     /// Follows a table; returns how many of its entries have a deadline.
     fn table(&mut self, at: PoolOffset, values: Values, path: &Path<'_>) -> u64 {
         let mut expiring = 0;
-        let walked = self.table_of(Table { at }, values, path, &mut expiring);
-        self.noting(at, path, walked);
+        self.noting(at, path, |walk| walk.table_of(Table { at }, values, path, &mut expiring));
         expiring
     }
 
@@ -267,8 +271,7 @@ impl Tour<'_, '_> {
     }
 
     fn seq(&mut self, at: PoolOffset, path: &Path<'_>) {
-        let walked = self.seq_of(at, path);
-        self.noting(at, path, walked);
+        self.noting(at, path, |walk| walk.seq_of(at, path));
     }
 
     fn seq_of(&mut self, at: PoolOffset, path: &Path<'_>) -> Result<(), Abort> {
@@ -312,8 +315,7 @@ impl Tour<'_, '_> {
     }
 
     fn stream(&mut self, at: PoolOffset, path: &Path<'_>) {
-        let walked = self.stream_of(at, path);
-        self.noting(at, path, walked);
+        self.noting(at, path, |walk| walk.stream_of(at, path));
     }
 
     fn stream_of(&mut self, at: PoolOffset, path: &Path<'_>) -> Result<(), Abort> {
@@ -329,8 +331,7 @@ impl Tour<'_, '_> {
     }
 
     fn group(&mut self, at: PoolOffset, path: &Path<'_>) {
-        let walked = self.group_of(at, path);
-        self.noting(at, path, walked);
+        self.noting(at, path, |walk| walk.group_of(at, path));
     }
 
     fn group_of(&mut self, at: PoolOffset, path: &Path<'_>) -> Result<(), Abort> {
@@ -351,7 +352,7 @@ impl Tour<'_, '_> {
                     self.seq(pending, path);
                 }
             }
-            Err(abort) => self.noting(at, path, Err(abort)),
+            Err(abort) => self.noting(at, path, |_| Err(abort)),
         }
     }
 }

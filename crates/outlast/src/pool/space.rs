@@ -34,6 +34,12 @@ pub struct Space {
 }
 
 impl Space {
+    /// The same with the fill of the logs of another.
+    pub(crate) fn with_logs_of(self, other: &Self) -> Self {
+        let Self { log_used_bytes, fence_log_used_bytes, .. } = *other;
+        Self { log_used_bytes, fence_log_used_bytes, ..self }
+    }
+
     /// The figures of a heap of `chunks` chunks; the logs' sizes, and nothing of their fill.
     fn of<M: Medium>(medium: &M, geometry: &Geometry, chunks: u64) -> Self {
         let end = geometry.chunk_at(chunks).0;
@@ -80,13 +86,7 @@ impl<M: Medium> Pool<M> {
     /// beside transactions the figures are of about this moment.
     pub fn space(&self) -> Space {
         let chunks = self.heap.lock(&self.medium).chunk_count();
-        let of_heap = Space::of(&self.medium, &self.header.geometry, chunks);
-        let of_logs = self.log_space();
-        Space {
-            log_used_bytes: of_logs.log_used_bytes,
-            fence_log_used_bytes: of_logs.fence_log_used_bytes,
-            ..of_heap
-        }
+        Space::of(&self.medium, &self.header.geometry, chunks).with_logs_of(&self.log_space())
     }
 
     /// How full its logs are, and nothing of its heap.

@@ -65,3 +65,28 @@ pub(crate) enum Mistake {
     /// VERSION-4: overtaken snapshots go on.
     OvertakenUnseen,
 }
+
+/// What a side leaves out: nothing, but in tests.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mistakes {
+    #[cfg(test)]
+    made: Option<Mistake>,
+}
+
+impl Mistakes {
+    #[cfg(all(test, not(outlast_loom)))]
+    pub fn of(made: Option<Mistake>) -> Self {
+        Self { made }
+    }
+
+    #[inline(always)]
+    pub fn has(self, mistake: Mistake) -> bool {
+        #[cfg(test)]
+        return self.made == Some(mistake);
+        #[cfg(not(test))]
+        {
+            let _ = mistake;
+            false
+        }
+    }
+}

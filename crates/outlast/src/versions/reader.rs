@@ -15,7 +15,7 @@ use crate::barrier::Barrier;
 use crate::error::PoolError;
 use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
 use crate::pool::{
-    Header, Pool, Reader, RecoveredPool, Space, UnrecoveredPool, load_sealed, read_generation,
+    Header, Pool, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
 };
 use crate::stats::Stats;
 use crate::transact::{Abort, Runner};
@@ -24,13 +24,13 @@ use crate::typed::TypedLane;
 /// How long a reader waits for a writer that is opening the pool, or that is in the middle of storing in place.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often a reader without a writer looks for one.
+/// How often a reader looks whether the file of its name and the writer are those that it knows.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// How often a transaction begins anew whose snapshot was overtaken.
 const TRIES_MAX: u32 = 16;
 
-/// The memory that a [`PoolReader`] reads.
+/// The memory that a [`PoolReader`] reads: without a writer, what recovery stores lies over it.
 type Below = Overlay<Snapshot<Mapped>>;
 
 /// Reads a pool's file, whether or not another process has it open for writing: [`Pool::read`](crate::Pool::read).
@@ -78,7 +78,7 @@ pub struct PoolReader {
     // In this order: the reader leaves before its memory goes.
     joined: Option<Joined>,
     pool: RecoveredPool<Below>,
-    /// Without a writer: when this one looked for one last.
+    /// When it looked last whether the file and its writer are still those.
     looked: Instant,
 }
 
@@ -127,7 +127,7 @@ impl PoolReader {
     /// Of the pool, and of the closure.
     pub fn run<R>(
         &mut self,
-        mut body: impl FnMut(&mut Reader<'_, Overlay<Snapshot<Mapped>>>) -> Result<R, Abort>,
+        mut body: impl FnMut(&mut Reader<'_, Below>) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
         self.on_snapshot(|pool| pool.reader().run(&mut body))
     }
@@ -138,9 +138,7 @@ impl PoolReader {
     /// As of `run`.
     pub fn typed<R>(
         &mut self,
-        mut body: impl for<'id, 'p> FnMut(
-            TypedLane<'id, Reader<'p, Overlay<Snapshot<Mapped>>>>,
-        ) -> Result<R, Abort>,
+        mut body: impl for<'id, 'p> FnMut(TypedLane<'id, Reader<'p, Below>>) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
         self.on_snapshot(|pool| pool.typed(&mut body))
     }
@@ -151,13 +149,12 @@ impl PoolReader {
     /// As of [`run`](Self::run).
     pub fn on_snapshot<R>(
         &mut self,
-        mut body: impl FnMut(&RecoveredPool<Overlay<Snapshot<Mapped>>>) -> Result<R, Abort>,
+        mut body: impl FnMut(&RecoveredPool<Below>) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
         for _ in 0..TRIES_MAX {
             self.begin()?;
             let result = {
-                let _lock =
-                    self.joined.is_none().then(|| Unlocks(self.pool.medium().below().pool()));
+                let _lock = self.joined.is_none().then(|| Unlocks(self.medium()));
                 body(&self.pool)
             };
             // A writer that tells this process nothing has another generation at the latest when it has recovered the pool.
@@ -238,18 +235,12 @@ impl PoolReader {
         let published = self.joined.as_ref().map(|joined| joined.head.load_stats());
         let published = published.and_then(|words| Stats::from_words(&words));
         let of_logs = published.and_then(|stats| stats.space).unwrap_or_default();
-        let space = Space {
-            log_used_bytes: of_logs.log_used_bytes,
-            fence_log_used_bytes: of_logs.fence_log_used_bytes,
-            ..space
-        };
-        let medium = self.pool.medium().below().pool();
         Ok(Stats {
             pool_bytes: len,
             lanes,
             generation,
-            domain: published.and_then(|stats| stats.domain).or(Some(medium.domain())),
-            space: Some(space),
+            domain: published.and_then(|stats| stats.domain).or(Some(self.medium().domain())),
+            space: Some(space.with_logs_of(&of_logs)),
             counters: published.and_then(|stats| stats.counters),
         })
     }

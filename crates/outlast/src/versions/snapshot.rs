@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use outlast_pmem::{Medium, MediumFailure};
 use outlast_trace::{LineAddr, PoolOffset, line_pieces};
 
-use super::Mistake;
 use super::head::{Head, LaneWord, RING_LINES, Ring};
+use super::{Mistake, Mistakes};
 use crate::spin::wait;
 
 /// A pool beside its writer, as it was when the snapshot was taken: a [`Medium`] to which nothing can be
@@ -33,8 +33,7 @@ struct Beside<M> {
     /// Entries of the ring before this one are older than the snapshot.
     first: AtomicU64,
     is_over: AtomicBool,
-    #[cfg(test)]
-    mistake: Option<Mistake>,
+    mistakes: Mistakes,
 }
 
 /// Why there is no snapshot.
@@ -70,16 +69,15 @@ impl<M: Medium> Snapshot<M> {
             epoch: AtomicU64::new(0),
             first: AtomicU64::new(u64::MAX),
             is_over: AtomicBool::new(false),
-            #[cfg(test)]
-            mistake: None,
+            mistakes: Mistakes::default(),
         };
         Self { pool, beside: Some(beside) }
     }
 
     /// It makes a mistake.
-    #[cfg(test)]
-    pub(crate) fn making(mut self, mistake: Option<Mistake>) -> Self {
-        self.beside.as_mut().expect("beside a writer").mistake = mistake;
+    #[cfg(all(test, not(outlast_loom)))]
+    pub(crate) fn making(mut self, mistakes: Mistakes) -> Self {
+        self.beside.as_mut().expect("beside a writer").mistakes = mistakes;
         self
     }
 
@@ -110,7 +108,7 @@ impl<M: Medium> Snapshot<M> {
                 LaneWord::Idle => false,
                 LaneWord::Begins => true,
                 LaneWord::Installs(tag) => tag <= now,
-            } && !beside.makes(Mistake::NotAwaited)
+            } && !beside.mistakes.has(Mistake::NotAwaited)
             {
                 if head.generation() != *generation {
                     return Err(NoSnapshot::OtherWriter);
@@ -148,7 +146,7 @@ impl<M: Medium> Snapshot<M> {
                     Ok(content) => return kept(content),
                     Err(loaded)
                         if beside.ring.newest(line) == newest
-                            || beside.makes(Mistake::LookedOnce) =>
+                            || beside.mistakes.has(Mistake::LookedOnce) =>
                     {
                         beside.look_whether_replaced();
                         return loaded;
@@ -159,7 +157,7 @@ impl<M: Medium> Snapshot<M> {
             let loaded = in_place(&self.pool);
             fence(Ordering::Acquire);
             // VERSION-2.
-            if beside.ring.newest(line) == newest || beside.makes(Mistake::LookedOnce) {
+            if beside.ring.newest(line) == newest || beside.mistakes.has(Mistake::LookedOnce) {
                 beside.look_whether_replaced();
                 return loaded;
             }
@@ -168,18 +166,6 @@ impl<M: Medium> Snapshot<M> {
 }
 
 impl<M: Medium> Beside<M> {
-    /// Whether the step is left out. Only tests make mistakes.
-    #[inline(always)]
-    fn makes(&self, mistake: Mistake) -> bool {
-        #[cfg(test)]
-        return self.mistake == Some(mistake);
-        #[cfg(not(test))]
-        {
-            let _ = mistake;
-            false
-        }
-    }
-
     /// The entry that has the line as the snapshot has it, if it was changed since.
     #[cold]
     fn find(&self, line: LineAddr, newest: u64, first: u64) -> Option<u64> {
@@ -193,7 +179,7 @@ impl<M: Medium> Beside<M> {
             let entry = self.ring.entry(next - 1);
             if entry.line == line && entry.tag > epoch {
                 found = Some(next - 1);
-                if self.makes(Mistake::NewestTaken) {
+                if self.mistakes.has(Mistake::NewestTaken) {
                     break;
                 }
             }
@@ -208,7 +194,7 @@ impl<M: Medium> Beside<M> {
     /// VERSION-4, behind a look at the ring.
     fn look_whether_overtaken(&self, first: u64) {
         fence(Ordering::Acquire);
-        if self.head.kept() - first > RING_LINES && !self.makes(Mistake::OvertakenUnseen) {
+        if self.head.kept() - first > RING_LINES && !self.mistakes.has(Mistake::OvertakenUnseen) {
             self.is_over.store(true, Ordering::Relaxed);
         }
     }

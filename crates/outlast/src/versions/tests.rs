@@ -11,7 +11,7 @@ use outlast_trace::{LineAddr, PoolOffset};
 
 use super::head::{Head, RING_BYTES, Ring};
 use super::snapshot::{NoSnapshot, Snapshot};
-use super::{Mistake, Versions};
+use super::{Mistake, Mistakes, Versions};
 use crate::barrier::Barrier;
 use crate::pool::{CreateOptions, OpenOptions, Pool, read_root};
 use crate::{BlockKind, Lane, RootKind, Runner, Scheme, Transact};
@@ -82,7 +82,7 @@ fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
     };
     let (head, ring) = (Head(&media.head), Ring(&media.ring));
     let mut versions = Versions::on(head, ring, Barrier::between_processes(), None);
-    versions.mistake = run.mistake;
+    versions.mistakes = Mistakes::of(run.mistake);
     versions.start(true);
     Head(&media.head).add_reader(0);
     pool.versions = Some(Box::new(versions));
@@ -141,7 +141,7 @@ fn read(media: &Media, places: &Places, run: &Run, acknowledged: &AtomicU64) -> 
     let head = Head(&media.head);
     let generation = head.generation();
     let snapshot = Snapshot::beside(&media.pool, head, Ring(&media.ring), 2, 0, generation)
-        .making(run.mistake);
+        .making(Mistakes::of(run.mistake));
     let (mut before, mut seen) = (0, 0);
     for _ in 0..2 {
         let at_least = acknowledged.load(Ordering::SeqCst);
@@ -315,7 +315,7 @@ fn nothing_is_read_of_a_ring_that_is_used_again() {
         let (media, run) = (Media::new(), Run { mistake, more_lines: 18, ..RUN });
         let (pool, places) = create(&media, &run);
         let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0, 0)
-            .making(mistake);
+            .making(Mistakes::of(mistake));
         snapshot.take(|| true).unwrap();
         let mut lane = pool.lane().unwrap();
         let is_over = Cell::new(None);
@@ -330,4 +330,20 @@ fn nothing_is_read_of_a_ring_that_is_used_again() {
     };
     assert_eq!(shown(None), None, "all that it shows is of its time");
     assert!(shown(Some(Mistake::OvertakenUnseen)).is_some());
+}
+
+/// VERSION-7: who has cleared a reader's mark keeps nothing for it any more.
+#[test]
+fn a_reader_without_its_mark_has_no_snapshot() {
+    let media = Media::new();
+    let (pool, places) = create(&media, &RUN);
+    let snapshot = Snapshot::beside(&media.pool, Head(&media.head), Ring(&media.ring), 2, 0, 0);
+    snapshot.take(|| true).unwrap();
+    Head(&media.head).remove_reader(0);
+    commit(&mut pool.lane().unwrap(), &places, &RUN);
+    assert_eq!(look(&snapshot, &places), None);
+    assert_eq!(snapshot.take(|| true), Err(NoSnapshot::OtherWriter));
+    Head(&media.head).add_reader(0);
+    assert_eq!(snapshot.take(|| true), Ok(true));
+    assert_eq!(look(&snapshot, &places), Some([1; 3]));
 }

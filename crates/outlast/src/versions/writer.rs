@@ -9,11 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use outlast_pmem::{MapError, Mapped, Medium, Memory, Place, Side};
 use outlast_trace::{ByteRange, LineAddr};
 
-use super::Mistake;
 use super::head::{
     HEAD, Head, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE, remove_unused,
 };
 use super::turns::WISH;
+use super::{Mistake, Mistakes};
 use crate::barrier::Barrier;
 use crate::pool::Header;
 use crate::stats::{STATS_WORDS, Stats};
@@ -31,8 +31,7 @@ pub(crate) struct Versions<M: Medium> {
     side: Option<SideFiles>,
     /// How many lines had gone to the ring when statistics were published last.
     published: AtomicU64,
-    #[cfg(test)]
-    pub mistake: Option<Mistake>,
+    pub mistakes: Mistakes,
 }
 
 pub(super) struct SideFiles {
@@ -60,7 +59,7 @@ impl Versions<Mapped> {
     /// (VERSION-6). `None` where there is no shared memory, or it cannot be had: no process can read beside this writer then.
     ///
     /// # Errors
-    /// [`MapError`] where that is so and others may read beside the writer before: they would not hear of this one.
+    /// [`MapError`] where that is so and there may be readers of the writer before: they would not hear of this one.
     pub fn open(
         pool: &Mapped,
         header: &Header,
@@ -137,20 +136,7 @@ impl<M: Medium> Versions<M> {
             barrier,
             side,
             published: AtomicU64::new(0),
-            #[cfg(test)]
-            mistake: None,
-        }
-    }
-
-    /// Whether the step is left out. Only tests make mistakes.
-    #[inline(always)]
-    pub fn makes(&self, mistake: Mistake) -> bool {
-        #[cfg(test)]
-        return self.mistake == Some(mistake);
-        #[cfg(not(test))]
-        {
-            let _ = mistake;
-            false
+            mistakes: Mistakes::default(),
         }
     }
 
@@ -162,7 +148,7 @@ impl<M: Medium> Versions<M> {
     /// VERSION-1: the lane is about to store in place. `true` when there are readers.
     #[inline(always)]
     pub fn begin(&self, lane: usize) -> bool {
-        if !self.makes(Mistake::TagBeforeWord) {
+        if !self.mistakes.has(Mistake::TagBeforeWord) {
             self.head.set_lane(lane, LaneWord::Begins);
         }
         self.barrier.light();
@@ -190,7 +176,7 @@ impl<M: Medium> Versions<M> {
         // VERSION-5: readers look at the lane's word without one.
         fence(Ordering::SeqCst);
         let tag = self.head.epoch();
-        let word = if self.makes(Mistake::DoneTooEarly) {
+        let word = if self.mistakes.has(Mistake::DoneTooEarly) {
             LaneWord::Idle
         } else {
             LaneWord::Installs(tag)
@@ -208,10 +194,10 @@ impl<M: Medium> Versions<M> {
     /// VERSION-2: these lines of the pool will be changed by a commit of that tag.
     #[cold]
     pub fn keep(&self, pool: &M, lines: impl Iterator<Item = LineAddr>, tag: u64) {
-        if self.makes(Mistake::NotKept) {
+        if self.mistakes.has(Mistake::NotKept) {
             return;
         }
-        let keeps_order = !self.makes(Mistake::OrderNotKept);
+        let keeps_order = !self.mistakes.has(Mistake::OrderNotKept);
         for line in lines {
             let at = line.start();
             let content = std::array::from_fn(|word| pool.load_u64(at.plus(word as u64 * 8)));
@@ -233,7 +219,7 @@ impl<M: Medium> Versions<M> {
     /// VERSION-3: these bytes of the pool, which belong to no commit yet, will be changed.
     #[cold]
     pub fn keep_before_commit(&self, pool: &M, range: ByteRange) {
-        if self.makes(Mistake::FreshNotKept) {
+        if self.mistakes.has(Mistake::FreshNotKept) {
             return;
         }
         self.keep(pool, range.lines(), self.head.epoch());

@@ -227,9 +227,37 @@ fn a_reader_outlives_writers() {
             assert!(reader.is_beside_writer());
         }
         drop(pool);
+        // It looks for its writer every millisecond.
+        std::thread::sleep(Duration::from_millis(2));
         assert_eq!(judge_snapshot(&mut reader, &Reports::default()).unwrap(), total);
+        assert!(!reader.is_beside_writer());
     }
     check(&mut reader);
+}
+
+/// A reader reads the file that has the name, also where another one has got it meanwhile.
+#[test]
+fn a_reader_follows_the_name() {
+    let (dir, path) = new_pool();
+    let (_other_dir, other) = new_pool();
+    let count = |path: &Path, scheme| {
+        let pool = Pool::open_with(path, &open_options(scheme), &map_options()).unwrap();
+        let (root, _) = pool.root().unwrap().unwrap();
+        pool.run(|tx| super::killed::step(ByteMap::open(tx, root)?, tx, 0)).unwrap();
+        pool
+    };
+    let mut reader = PoolReader::open(&path, &map_options()).unwrap();
+    for total in [1, 2] {
+        // Once without a writer, and once beside one.
+        let _old = (total == 2).then(|| count(&path, Scheme::Swift));
+        judge_snapshot(&mut reader, &Reports::default()).unwrap();
+        let copy = dir.path().join("copy");
+        drop(count(&other, Scheme::Swift).close());
+        std::fs::copy(&other, &copy).unwrap();
+        std::fs::rename(&copy, &path).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(judge_snapshot(&mut reader, &Reports::default()).unwrap(), total);
+    }
 }
 
 /// Reads until it is killed. Only runs as a child.
@@ -399,5 +427,14 @@ fn processes_write_in_turn() {
     let wait = Duration::from_millis(30);
     let refused = Pool::options().wait(wait).open(&path).expect_err("it is open");
     assert!(matches!(refused, PoolError::Map(MapError::AlreadyOpen { .. })));
-    assert!(opened.is_wanted());
+    std::thread::scope(|scope| {
+        let waits = Pool::options().wait(Duration::from_secs(60));
+        let next = scope.spawn(move || waits.open(&path).map(Pool::close));
+        while !opened.is_wanted() {
+            assert!(!next.is_finished(), "it waits until the pool is closed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        opened.close();
+        next.join().unwrap().unwrap();
+    });
 }
