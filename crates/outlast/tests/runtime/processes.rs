@@ -235,6 +235,30 @@ fn a_reader_outlives_writers() {
     check(&mut reader);
 }
 
+/// What lies in a part of the pool that it has grown by since the reader has mapped it is read.
+#[test]
+fn a_reader_sees_what_has_grown() {
+    let (_dir, path) = new_pool();
+    let pool = Pool::open_with(&path, &open_options(Scheme::Swift), &map_options()).unwrap();
+    let (root, _) = pool.root().unwrap().unwrap();
+    let mut reader = PoolReader::open(&path, &map_options()).unwrap();
+    let before = reader.stats().unwrap().pool_bytes;
+    let key = |number: u32| format!("grown {number}").into_bytes();
+    for number in 0..80 {
+        let value = vec![number as u8; 50_000];
+        pool.run(|tx| ByteMap::open(tx, root)?.insert(tx, &key(number), &value).map(drop)).unwrap();
+        let seen = reader.run(|tx| {
+            let mut seen = Vec::new();
+            ByteMap::open(tx, root)?.get(tx, &key(number), &mut seen)?;
+            Ok(seen)
+        });
+        assert!(seen.unwrap() == value, "value {number}");
+    }
+    check(&mut reader);
+    let after = reader.stats().unwrap().pool_bytes;
+    assert!(after > 2 * before, "{before} bytes, then {after}");
+}
+
 /// A reader reads the file that has the name, also where another one has got it meanwhile.
 #[test]
 fn a_reader_follows_the_name() {
