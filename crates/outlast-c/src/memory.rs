@@ -46,7 +46,7 @@ pub(crate) fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Fail
 /// The place for `size` bytes, made bytes with a value first.
 ///
 /// # Safety
-/// - `size` has passed [`length_of`], and so many bytes can be stored at `out` that no other thread uses meanwhile.
+/// - `size` has passed [`length_of`]; `size` bytes can be stored at `out`, and no other thread uses them meanwhile.
 pub(crate) unsafe fn place_of<'a>(out: *mut c_void, size: usize) -> &'a mut [u8] {
     if size == 0 {
         return &mut [];
@@ -62,7 +62,7 @@ pub(crate) unsafe fn place_of<'a>(out: *mut c_void, size: usize) -> &'a mut [u8]
 /// The `size` bytes that are given.
 ///
 /// # Safety
-/// - `size` has passed [`length_of`], and so many bytes with values are at `bytes` that no thread changes meanwhile.
+/// - `size` has passed [`length_of`]; `size` bytes with values are at `bytes`, and no thread changes them meanwhile.
 pub(crate) unsafe fn bytes_of<'a>(bytes: *const c_void, size: usize) -> &'a [u8] {
     if size == 0 {
         return &[];
