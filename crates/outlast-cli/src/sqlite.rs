@@ -69,7 +69,7 @@ pub struct BenchArgs {
     #[arg(long)]
     domain: Option<Domain>,
     /// Works, with commas between: update (one row of some gets a new value), insert (a row is added), batch (a
-    /// thousand rows are), ycsb-a (half reads, half updates of one field in ten), tpcc (one warehouse).
+    /// thousand rows are), read (one row of some is read), ycsb-a (half reads, half updates of one field in ten), tpcc (one warehouse).
     #[arg(long, value_delimiter = ',', default_values = Work::ALL.map(Work::name))]
     work: Vec<Work>,
     /// Schemes of the pools, with commas between; the first two are measured with exclusive locking, too.

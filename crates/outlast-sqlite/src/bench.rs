@@ -29,6 +29,8 @@ pub enum Work {
     Insert,
     /// A thousand rows are added.
     Batch,
+    /// One row of some is read.
+    Read,
     /// YCSB's mix A: half reads of a row, half updates of one of its ten fields, by Zipf's law.
     YcsbA,
     /// TPC-C's five transactions, one warehouse, without thinking or keying.
@@ -37,7 +39,8 @@ pub enum Work {
 
 impl Work {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Update, Self::Insert, Self::Batch, Self::YcsbA, Self::Tpcc];
+    pub const ALL: [Self; 6] =
+        [Self::Update, Self::Insert, Self::Batch, Self::Read, Self::YcsbA, Self::Tpcc];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl Work {
             Self::Update => "update",
             Self::Insert => "insert",
             Self::Batch => "batch",
+            Self::Read => "read",
             Self::YcsbA => "ycsb-a",
             Self::Tpcc => "tpcc",
         }
@@ -76,7 +80,7 @@ impl FromStr for Work {
 pub struct Plan {
     /// Where the databases are made; they are removed afterwards.
     pub directory: PathBuf,
-    /// Rows of the table before, for [`Work::Update`] and [`Work::YcsbA`].
+    /// Rows of the table before, for [`Work::Update`], [`Work::Read`] and [`Work::YcsbA`].
     pub rows: u64,
     /// Bytes of a row's value; YCSB has ten fields of a tenth, and rows that are added have a tenth.
     pub value_bytes: usize,
@@ -262,7 +266,7 @@ pub fn measure(
             Work::Insert | Work::Batch => {
                 ycsb::missing_rows(client).map_err(told_of(&subject.name))?
             }
-            Work::Update | Work::YcsbA => None,
+            Work::Update | Work::Read | Work::YcsbA => None,
         };
         if let Some(what) = wrong {
             return Err(BenchError::Wrong { subject: subject.name.clone(), what });
@@ -311,7 +315,7 @@ fn load(sqlite: &Sqlite, plan: &Plan, work: Work, file: &Path) -> Result<(), Cli
     let client = sqlite.open(&format!("file:{}?vfs=unix", file.display()))?;
     client.run("pragma synchronous=off; pragma journal_mode=memory; begin")?;
     match work {
-        Work::Update => ycsb::load_values(&client, plan, plan.rows)?,
+        Work::Update | Work::Read => ycsb::load_values(&client, plan, plan.rows)?,
         Work::Insert | Work::Batch => ycsb::load_values(&client, plan, 0)?,
         Work::YcsbA => ycsb::load_users(&client, plan)?,
         Work::Tpcc => tpcc::load(&client, &plan.shape)?,
@@ -359,6 +363,7 @@ fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Time
         Work::Update => Box::new(ycsb::Updates::new(client, plan, round)?),
         Work::Insert => Box::new(ycsb::Inserts::new(client, plan, round, 1)?),
         Work::Batch => Box::new(ycsb::Inserts::new(client, plan, round, 1_000)?),
+        Work::Read => Box::new(ycsb::Reads::new(client, plan, round)?),
         Work::YcsbA => Box::new(ycsb::Users::new(client, plan, round)?),
         Work::Tpcc => Box::new(tpcc::Terminal::new(client, plan, round)?),
     };

@@ -57,6 +57,8 @@ struct Functions {
     bind_int: unsafe extern "C" fn(*mut c_void, c_int, i64) -> c_int,
     bind_blob: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, c_int, Destructor) -> c_int,
     bind_text: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_int, Destructor) -> c_int,
+    column_blob: unsafe extern "C" fn(*mut c_void, c_int) -> *const c_void,
+    column_bytes: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     column_int: unsafe extern "C" fn(*mut c_void, c_int) -> i64,
     column_text: unsafe extern "C" fn(*mut c_void, c_int) -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
@@ -112,6 +114,8 @@ impl Sqlite {
             bind_int: function!("sqlite3_bind_int64"),
             bind_blob: function!("sqlite3_bind_blob"),
             bind_text: function!("sqlite3_bind_text"),
+            column_blob: function!("sqlite3_column_blob"),
+            column_bytes: function!("sqlite3_column_bytes"),
             column_int: function!("sqlite3_column_int64"),
             column_text: function!("sqlite3_column_text"),
             version: function!("sqlite3_libversion"),
@@ -266,6 +270,21 @@ impl Row<'_> {
         let Statement { client, handle } = self.statement;
         // SAFETY: there is a row; a column that does not exist is 0.
         unsafe { (client.sqlite.functions.column_int)(*handle, column) }
+    }
+
+    /// A column's bytes; NULL has none.
+    pub fn blob(&self, column: i32) -> Vec<u8> {
+        let Statement { client, handle } = self.statement;
+        let functions = &client.sqlite.functions;
+        // SAFETY: there is a row; a column that does not exist is null.
+        let bytes = unsafe { (functions.column_blob)(*handle, column) };
+        // SAFETY: as above; it is asked behind `column_blob`, so the value stays as it is.
+        let count = unsafe { (functions.column_bytes)(*handle, column) };
+        if bytes.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: the value has `count` bytes, which stay until the statement is stepped or reset.
+        unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count as usize) }.to_vec()
     }
 
     /// A column's text; NULL is an empty one.

@@ -58,6 +58,39 @@ impl Terminal for Updates<'_> {
     }
 }
 
+/// Reads of rows, each as likely as the others.
+pub(super) struct Reads<'c> {
+    read: Statement<'c>,
+    random: Random,
+    rows: u64,
+    row: i64,
+    value_bytes: usize,
+}
+
+impl<'c> Reads<'c> {
+    pub fn new(client: &'c Client<'c>, plan: &Plan, round: u64) -> Result<Self, ClientError> {
+        Ok(Self {
+            read: client.prepare("select v from t where id = ?")?,
+            random: Random::stream(plan.seed, round),
+            rows: plan.rows,
+            row: 0,
+            value_bytes: plan.value_bytes,
+        })
+    }
+}
+
+impl Terminal for Reads<'_> {
+    fn draw(&mut self) {
+        self.row = self.random.below(self.rows) as i64;
+    }
+
+    fn run(&mut self) -> Result<(), ClientError> {
+        let bytes = self.read.first(&[Value::Int(self.row)], |row| row.blob(0).len())?;
+        assert_eq!(bytes, Some(self.value_bytes), "every row was loaded");
+        Ok(())
+    }
+}
+
 /// Rows behind the last one, some in a transaction.
 pub(super) struct Inserts<'c> {
     begin: Statement<'c>,

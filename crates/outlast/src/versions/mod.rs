@@ -64,6 +64,8 @@ pub(crate) enum Mistake {
     FreshNotKept,
     /// VERSION-4: overtaken snapshots go on.
     OvertakenUnseen,
+    /// VERSION-6: a disk that has failed while a commit stored in place is not told of.
+    FailureUntold,
 }
 
 /// What a side leaves out: nothing, but in tests.

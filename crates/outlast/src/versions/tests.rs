@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::schedule::Explorer;
-use outlast_pmem::{Medium, Recorder};
+use outlast_pmem::{Access, Layer, Medium, PageCache, Pass, Recorder};
 use outlast_trace::{LineAddr, PoolOffset};
 
 use super::head::{Head, RING_BYTES, Ring};
@@ -14,7 +14,7 @@ use super::snapshot::{NoSnapshot, Snapshot};
 use super::{Mistake, Mistakes, Versions};
 use crate::barrier::Barrier;
 use crate::pool::{CreateOptions, OpenOptions, Pool, read_root};
-use crate::{BlockKind, Lane, RootKind, Runner, Scheme, Transact};
+use crate::{Abort, BlockKind, Lane, RootKind, Runner, Scheme, Transact};
 
 /// Transactions of a writer.
 const COMMITS: u64 = 2;
@@ -58,12 +58,14 @@ struct Places {
     more: PoolOffset,
 }
 
-type TestPool<'m> = Pool<&'m Recorder>;
+fn create<'m>(media: &'m Media, run: &Run) -> (Pool<&'m Recorder>, Places) {
+    create_on(&media.pool, &media.head, &media.ring, run)
+}
 
-fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
+fn create_on<M: Medium + Copy + Sync>(medium: M, head: M, ring: M, run: &Run) -> (Pool<M>, Places) {
     let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
     let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(run.scheme) };
-    let mut pool = Pool::create_on(&media.pool, &create, &open).unwrap();
+    let mut pool = Pool::create_on(medium, &create, &open).unwrap();
     let places = {
         let mut lane = pool.lane().unwrap();
         let places = lane.run(|tx| {
@@ -80,11 +82,10 @@ fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
         });
         places.unwrap()
     };
-    let (head, ring) = (Head(&media.head), Ring(&media.ring));
-    let mut versions = Versions::on(head, ring, Barrier::between_processes(), None);
+    let mut versions = Versions::on(Head(head), Ring(ring), Barrier::between_processes(), None);
     versions.mistakes = Mistakes::of(run.mistake);
     versions.start(true);
-    Head(&media.head).add_reader(0);
+    Head(head).add_reader(0);
     pool.versions = Some(Box::new(versions));
     (pool, places)
 }
@@ -92,7 +93,11 @@ fn create<'m>(media: &'m Media, run: &Run) -> (TestPool<'m>, Places) {
 /// One commit: both cells go up by one, and the root becomes a new block with that number all over; the old one
 /// is given back, and used for the one after.
 fn commit(lane: &mut Lane<'_, &Recorder>, places: &Places, run: &Run) {
-    let done = lane.run(|tx| {
+    try_commit(lane, places, run).unwrap();
+}
+
+fn try_commit<M: Medium>(lane: &mut Lane<'_, M>, places: &Places, run: &Run) -> Result<(), Abort> {
+    lane.run(|tx| {
         let number = tx.load_u64(places.cells[0])? + 1;
         tx.store_u64(places.cells[0], number)?;
         tx.store_u64(places.cells[1], number)?;
@@ -104,8 +109,7 @@ fn commit(lane: &mut Lane<'_, &Recorder>, places: &Places, run: &Run) {
         tx.store(new, &[number as u8; 512])?;
         tx.set_root(new, RootKind::Opaque)?;
         tx.free(old)
-    });
-    done.unwrap();
+    })
 }
 
 /// A commit of another writer: both of its cells go up by one.
@@ -118,7 +122,7 @@ fn commit_others(lane: &mut Lane<'_, &Recorder>, places: &Places) {
 }
 
 /// What a snapshot shows; `None` when it is over by then.
-fn look(snapshot: &Snapshot<&Recorder>, places: &Places) -> Option<[u64; 3]> {
+fn look<M: Medium>(snapshot: &Snapshot<M>, places: &Places) -> Option<[u64; 3]> {
     let cell = |at| snapshot.load_u64(at);
     let (first, others) = (places.cells.map(cell), places.others.map(cell));
     let root = read_root(snapshot).map(|root| root.expect("there is a root").0);
@@ -346,4 +350,100 @@ fn a_reader_without_its_mark_has_no_snapshot() {
     Head(&media.head).add_reader(0);
     assert_eq!(snapshot.take(|| true), Ok(true));
     assert_eq!(look(&snapshot, &places), Some([1; 3]));
+}
+
+/// A pool on a disk that fails while a commit changes memory: what is stored from then on no longer reaches the file.
+struct Failing {
+    below: PageCache,
+    /// Changes until then.
+    left: AtomicU64,
+    /// Writes to the disk before that moment, once it has come.
+    writes: AtomicU64,
+}
+
+impl Failing {
+    fn new(len: u64) -> Self {
+        let below = PageCache::new(len);
+        Self { below, left: AtomicU64::new(u64::MAX), writes: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Layer for Failing {
+    type Inner = PageCache;
+
+    fn inner(&self) -> &PageCache {
+        &self.below
+    }
+
+    fn before(&self, access: Access) -> Pass {
+        let changes =
+            matches!(access, Access::Store { .. } | Access::Words { .. } | Access::Stream { .. });
+        if !changes || self.left.load(Ordering::SeqCst) == u64::MAX {
+            return Pass::On;
+        }
+        let left = self.left.load(Ordering::SeqCst);
+        if left == 0 {
+            if self.writes.load(Ordering::SeqCst) == u64::MAX {
+                self.writes.store(self.below.writes(), Ordering::SeqCst);
+                self.below.flush_range(PoolOffset(0), 8);
+                // Another thread's fence is the one that fails.
+                let _ = self.below.try_fence();
+            }
+        } else {
+            self.left.store(left - 1, Ordering::SeqCst);
+        }
+        if self.below.is_usable() { Pass::On } else { Pass::Off }
+    }
+}
+
+/// VERSION-6: a snapshot shows whole transactions, or nothing, wherever in a commit the disk fails.
+#[test]
+fn a_disk_that_fails_ends_snapshots() {
+    let is_whole = |mistake| {
+        let (mut failures, mut is_over) = (0, 0);
+        for changes in 0.. {
+            let run = Run { mistake, ..RUN };
+            let mut write = u64::MAX;
+            // The first time tells which write to the disk is the one to fail.
+            for fails in [false, true] {
+                let mut pool = Failing::new(64 << 10);
+                if fails {
+                    pool.below = pool.below.failing_at(write);
+                }
+                let head = Failing::new(Head::<Recorder>::bytes(2).next_multiple_of(64));
+                let ring = Failing::new(RING_BYTES);
+                let media = [&pool, &head, &ring];
+                let (running, places) = create_on(media[0], media[1], media[2], &run);
+                let snapshot = Snapshot::beside(&pool, Head(&head), Ring(&ring), 2, 0, 0);
+                snapshot.take(|| true).unwrap();
+                pool.left.store(changes, Ordering::SeqCst);
+                let mut lane = running.lane().unwrap();
+                let done = try_commit(&mut lane, &places, &run);
+                write = pool.writes.load(Ordering::SeqCst);
+                if write == u64::MAX {
+                    return failures > 10 && is_over > 5;
+                }
+                if !fails {
+                    continue;
+                }
+                failures += 1;
+                if done.is_ok() && look(&snapshot, &places).is_some_and(|shown| shown != [0; 3]) {
+                    return false;
+                }
+                match snapshot.take(|| true) {
+                    Ok(_) => {
+                        let shown = look(&snapshot, &places);
+                        if !shown.is_none_or(|shown| shown == [shown[0]; 3]) {
+                            return false;
+                        }
+                    }
+                    Err(_) => is_over += 1,
+                }
+            }
+        }
+        unreachable!("a commit ends")
+    };
+    assert!(is_whole(None));
+    let noticed = std::panic::catch_unwind(|| is_whole(Some(Mistake::FailureUntold)));
+    assert!(!noticed.unwrap_or(false));
 }

@@ -159,7 +159,7 @@ impl<M: Medium> Versions<M> {
     /// (VERSION-6).
     #[inline(always)]
     pub fn end(&self, lane: usize, pool: &M) {
-        if !pool.is_usable() {
+        if !pool.is_usable() && !self.mistakes.has(Mistake::FailureUntold) {
             self.fail();
         }
         self.head.set_lane(lane, LaneWord::Idle);
