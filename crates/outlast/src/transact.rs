@@ -52,11 +52,13 @@ pub enum RootKind {
     RbTree = 5,
     /// A queue.
     Queue = 6,
+    /// A directory of [names](crate::collections::Names).
+    Names = 7,
 }
 
 impl RootKind {
     /// Every kind, in the order of their numbers on media.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Opaque,
         Self::HashMap,
         Self::BTree,
@@ -64,6 +66,7 @@ impl RootKind {
         Self::Trees,
         Self::RbTree,
         Self::Queue,
+        Self::Names,
     ];
 
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {

@@ -3,8 +3,8 @@
 //!
 //! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
 //! behind [`Dictionary`]; [`RbTree`] is a red-black tree with words as keys, [`Queue`] hands items
-//! on in their order, [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees;
-//! [`Fields`] lays out values that are made of fields.
+//! on in their order, [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees,
+//! and [`Names`] any structures by their names; [`Fields`] lays out values that are made of fields.
 //! Each is a small `Copy` handle on a header block, which is what a pool's root object names.
 //!
 //! The transaction makes an operation atomic, so the structures are laid out for something else:
@@ -36,6 +36,7 @@ mod fields;
 mod hash;
 mod layout;
 mod map;
+mod names;
 mod placement;
 mod plan;
 mod queue;
@@ -52,6 +53,7 @@ pub use fields::{FieldPlacement, Fields};
 pub(crate) use hash::hash_key;
 pub(crate) use layout::{set_word, word};
 pub use map::{ByteMap, ByteMapOptions};
+pub use names::{Named, Names};
 pub use placement::Placement;
 pub use queue::{QUEUE_ITEM_BYTES_MAX, Queue};
 pub(crate) use raw::walk_any;

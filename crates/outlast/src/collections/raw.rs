@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::entry::{Blocks, Entry, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use super::layout::{HEADER_BYTES, MAP_MAGIC, RB_MAGIC, TREE_MAGIC, word};
-use super::{ByteMap, ByteTree, Queue, RbTree, Trees, Words};
+use super::{ByteMap, ByteTree, Names, Queue, RbTree, Trees, Words};
 use crate::{ByteRange, PoolOffset, RootKind};
 
 /// Bytes in a pool that cannot be what was stored there.
@@ -56,7 +56,7 @@ pub fn walk_root<R: ReadRaw>(
     kind: RootKind,
     root: PoolOffset,
     read: &mut R,
-    block: impl FnMut(PoolOffset, u64),
+    mut block: impl FnMut(PoolOffset, u64),
     mut entry: impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
 ) -> Result<Reach, Damage> {
     match kind {
@@ -69,6 +69,7 @@ pub fn walk_root<R: ReadRaw>(
         RootKind::Trees => {
             Trees::walk(root, read, block, |read, _, key, value| entry(read, key, value))?;
         }
+        RootKind::Names => return Names::walk(root, read, &mut block, &mut entry),
     }
     Ok(Reach::Whole)
 }
@@ -91,14 +92,14 @@ pub(crate) fn walk_any<R: ReadRaw>(at: PoolOffset, read: &mut R) -> Result<(), D
 /// A set of places where blocks start, multiples of 16: a bit for each that there is, so that a walk
 /// through millions of blocks takes little memory.
 #[derive(Default)]
-struct Places(FxHashMap<u64, Box<[u64; PLACES_WORDS as usize]>>);
+pub(super) struct Places(FxHashMap<u64, Box<[u64; PLACES_WORDS as usize]>>);
 
 /// Bits of a part of the set are for neighbours: 64 KiB of the pool.
 const PLACES_WORDS: u64 = 64;
 
 impl Places {
     /// Whether the place is new.
-    fn insert(&mut self, at: PoolOffset) -> bool {
+    pub(super) fn insert(&mut self, at: PoolOffset) -> bool {
         let place = at.0 / 16;
         let (word, bit) = (place / 64, 1 << (place % 64));
         let part = self.0.entry(word / PLACES_WORDS);

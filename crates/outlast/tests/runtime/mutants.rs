@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlast::collections::{
-    ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree, Trees, Words,
+    ByteMap, ByteMapOptions, ByteTree, Dictionary, Named, Names, Placement, Queue, RbTree, Trees,
+    Words,
 };
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::UnrecoveredPool;
@@ -329,11 +330,12 @@ enum Content {
     RbTree,
     Queue,
     Words,
+    Names,
 }
 
 const INLINE: Placement = Placement::Inline { key_bytes: 8, value_bytes: 8 };
 
-const CONTENTS: [Content; 12] = [
+const CONTENTS: [Content; 13] = [
     Content::Shelf,
     Content::Shelf,
     Content::Shelf,
@@ -346,6 +348,7 @@ const CONTENTS: [Content; 12] = [
     Content::RbTree,
     Content::Queue,
     Content::Words,
+    Content::Names,
 ];
 
 impl Content {
@@ -396,6 +399,15 @@ impl Content {
                 (queue.root(), RootKind::Queue)
             }
             Self::Words => (Words::create(tx, 600, |_| 7)?.root(), RootKind::Words),
+            Self::Names => {
+                let names = Names::create(tx)?;
+                for number in numbers {
+                    let words = Words::create(tx, 9, |_| number)?.root();
+                    let named = Named::new(RootKind::Words, words).with_note(title(number));
+                    names.set(tx, &title(key(number)), &named)?;
+                }
+                (names.root(), RootKind::Names)
+            }
         };
         tx.set_root(root, kind)
     }
@@ -469,6 +481,23 @@ impl Content {
                         Queue::open(tx, root)?.enqueue(tx, &[2; 40]);
                         Queue::open(tx, root)?.dequeue(tx, &mut [0; 40]);
                         Queue::open(tx, root)?.dequeue_numbered(tx, &mut [0; 40]);
+                    });
+                }
+            }
+            Self::Names => {
+                untyped!(lane, draw, |tx, root, n| {
+                    Names::open(tx, root)?.get(tx, &title(key(n)));
+                    Names::open(tx, root)?.for_each(tx, |_, _, _| Ok(()));
+                });
+                for _ in 0..50 {
+                    untyped!(lane, draw, |tx, root, n| {
+                        Names::open(tx, root)?.free(tx, &title(key(n)));
+                        Names::open(tx, root)?.forget(tx, &title(key(n)));
+                        Names::open(tx, root)?.set(
+                            tx,
+                            &title(n),
+                            &Named::new(RootKind::Opaque, root),
+                        );
                     });
                 }
             }

@@ -21,6 +21,7 @@ impl Walker for Collections {
             RootKind::Trees => "B+trees",
             RootKind::RbTree => "red-black tree",
             RootKind::Queue => "queue",
+            RootKind::Names => "names",
         };
         Some(name.to_owned())
     }
