@@ -91,8 +91,10 @@ pub(crate) struct Head<M>(pub M);
 pub(crate) const HEAD: &str = "";
 /// And of the one with the ring.
 pub(crate) const RING: &str = "-ring";
-/// The place of the process that writes.
+/// The place of the process that writes, or is about to.
 pub(crate) const WRITER_PLACE: usize = READERS_MAX;
+/// The place of the process whose words these are: taken when they say that it opens the pool (VERSION-7).
+pub(crate) const LIVE_PLACE: usize = WRITER_PLACE + 1;
 
 impl Head<Mapped> {
     /// Opens the words of a pool, made new where there are none or those of another pool, and calls `begin` with them
@@ -271,7 +273,7 @@ pub(crate) fn remove_unused<M: Medium>(side: &Side, head: &Head<M>, is_written: 
         head.remove_dead(side);
         if head.readers() == 0 && !is_written() {
             // What was left by those that were killed before they had marked themselves.
-            (0..READERS_MAX).for_each(|number| _ = side.is_taken(number));
+            (0..READERS_MAX).chain([LIVE_PLACE]).for_each(|number| _ = side.is_taken(number));
             side.remove(RING);
             side.remove(HEAD);
         }

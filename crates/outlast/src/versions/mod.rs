@@ -26,6 +26,8 @@
 //!   one is over. So it is when the writer's disk has failed: what it stores then no longer reaches the file.
 //! * **VERSION-7** Who reads has a place that the system gives back when the process ends, and so has who writes
 //!   ([`Side`](outlast_pmem::Side)). Dead readers are removed when the ring begins anew, when a reader comes and when the writer goes.
+//!   A writer takes a second place when the shared words say that it opens the pool. Readers believe the words only while
+//!   that is taken: a killed writer's say that transactions run, also when the next one has come and not yet said so.
 //!
 //! Schemes that store in place before their commit have none of this: a reader would wait for whole transactions.
 

@@ -8,7 +8,8 @@ use outlast_pmem::{
 };
 
 use super::head::{
-    Head, Joined, READERS_MAX, RING, RING_BYTES, Ring, State, WRITER_PLACE, remove_unused,
+    Head, Joined, LIVE_PLACE, READERS_MAX, RING, RING_BYTES, Ring, State, WRITER_PLACE,
+    remove_unused,
 };
 use super::snapshot::{NoSnapshot, Snapshot};
 use crate::barrier::Barrier;
@@ -266,7 +267,7 @@ impl Drop for Unlocks<'_> {
 impl Joined {
     /// Whether the writer is still there, as far as shared memory tells.
     fn has_writer(&self) -> bool {
-        self.head.state() == State::Live && self.side.is_taken(WRITER_PLACE)
+        self.side.is_taken(LIVE_PLACE) && self.head.state() == State::Live
     }
 }
 
@@ -353,7 +354,8 @@ fn beside(
     let Some(side) = pool.file().and_then(Side::of) else {
         return Err(none("there is no shared memory in /dev/shm by which to find its writer"));
     };
-    if !side.is_taken(WRITER_PLACE) {
+    // VERSION-7, before the words are looked at.
+    if !side.is_taken(LIVE_PLACE) {
         return Ok(None);
     }
     // VERSION-7.

@@ -4,16 +4,17 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use outlast_pmem::schedule::Explorer;
-use outlast_pmem::{Access, Layer, Medium, PageCache, Pass, Recorder};
+use outlast_pmem::{Access, Layer, MapOptions, Medium, PageCache, Pass, Recorder, Side};
 use outlast_trace::{LineAddr, PoolOffset};
 
-use super::head::{Head, RING_BYTES, Ring};
+use super::head::{HEAD, Head, RING_BYTES, Ring, State, remove_unused};
 use super::snapshot::{NoSnapshot, Snapshot};
-use super::{Mistake, Mistakes, Versions};
+use super::{Mistake, Mistakes, Versions, WritersPlace};
 use crate::barrier::Barrier;
-use crate::pool::{CreateOptions, OpenOptions, Pool, read_root};
+use crate::pool::{CreateOptions, OpenOptions, Pool, UnrecoveredPool, read_root};
 use crate::{Abort, BlockKind, Lane, RootKind, Runner, Scheme, Transact};
 
 /// Transactions of a writer.
@@ -446,4 +447,30 @@ fn a_disk_that_fails_ends_snapshots() {
     assert!(is_whole(None));
     let noticed = std::panic::catch_unwind(|| is_whole(Some(Mistake::FailureUntold)));
     assert!(!noticed.unwrap_or(false));
+}
+
+/// VERSION-7: words that a killed writer has left are not those of the next one, which is about to open the pool.
+#[test]
+#[cfg(all(target_os = "linux", not(miri), not(outlast_portable)))]
+fn words_of_a_killed_writer_are_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    Pool::create(&path).unwrap().close();
+    let read_only = MapOptions { read_only: true, ..MapOptions::default() };
+    let pool = UnrecoveredPool::open_file(&path, &read_only).unwrap().read_only().unwrap();
+    let side = Side::of(pool.medium().file().unwrap()).unwrap();
+    let (head, ()) = Head::open(&side, pool.header(), |_| ()).unwrap();
+    drop(pool);
+    head.set_state(State::Live);
+    let place = WritersPlace::of_path(&path).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(place);
+        });
+        let reader = Pool::read(&path).unwrap();
+        assert!(!reader.is_beside_writer(), "it waits until the pool is opened, or left");
+    });
+    remove_unused(&side, &head, || false);
+    assert!(!side.has(HEAD));
 }

@@ -10,7 +10,8 @@ use outlast_pmem::{MapError, Mapped, Medium, Memory, Place, Side};
 use outlast_trace::{ByteRange, LineAddr};
 
 use super::head::{
-    HEAD, Head, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE, remove_unused,
+    HEAD, Head, LIVE_PLACE, LaneWord, RING, RING_BYTES, RING_LINES, Ring, State, WRITER_PLACE,
+    remove_unused,
 };
 use super::turns::WISH;
 use super::{Mistake, Mistakes};
@@ -37,7 +38,7 @@ pub(crate) struct Versions<M: Medium> {
 pub(super) struct SideFiles {
     side: Side,
     /// Given back by the system when the process ends.
-    _place: Place,
+    _places: [Place; 2],
 }
 
 /// The place of a process that writes a pool, or is about to: readers without a writer leave the file to it.
@@ -83,15 +84,15 @@ impl Versions<Mapped> {
         place: Option<WritersPlace>,
     ) -> Result<Option<Self>, MapError> {
         let path = Path::new("/dev/shm");
+        let take = |number| match side.wait_for_place(number) {
+            Ok(Some(place)) => Ok(place),
+            Ok(None) => Err(MapError::AlreadyOpen { path: path.to_owned() }),
+            Err(error) => Err(MapError::io(path, "write", error)),
+        };
         let place = match place {
             // A file that has got the name meanwhile has a place of its own.
-            Some(WritersPlace(place)) if side.is_of(&place) => Some(place),
-            _ => side
-                .wait_for_place(WRITER_PLACE)
-                .map_err(|error| MapError::io(path, "write", error))?,
-        };
-        let Some(place) = place else {
-            return Err(MapError::AlreadyOpen { path: path.to_owned() });
+            Some(WritersPlace(place)) if side.is_of(&place) => place,
+            _ => take(WRITER_PLACE)?,
         };
         let barrier = Barrier::between_processes();
         let begin = |head: &Head<&Mapped>| {
@@ -105,12 +106,14 @@ impl Versions<Mapped> {
             is_new
         };
         let (head, is_new) = Head::open(side, header, begin)?;
+        // VERSION-7: the words are no longer those of a writer before.
+        let places = [take(LIVE_PLACE)?, place];
         if is_new {
-            side.remove_left_over(&[HEAD, RING], WRITER_PLACE + 1);
+            side.remove_left_over(&[HEAD, RING], LIVE_PLACE + 1);
         }
         match side.open(RING, RING_BYTES, Memory::WhenStored, |_| ()) {
             Ok((ring, ())) => {
-                let side = SideFiles { side: side.clone(), _place: place };
+                let side = SideFiles { side: side.clone(), _places: places };
                 Ok(Some(Self::on(head, Ring(ring), barrier, Some(side))))
             }
             // Those who read are told that they no longer can.
