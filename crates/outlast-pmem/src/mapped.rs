@@ -283,6 +283,12 @@ impl Mapped {
         &self.path
     }
 
+    /// Where these bytes are in this process's memory; `None` outside the pool. They stay there while it is mapped, and change
+    /// as others store.
+    pub fn address(&self, at: PoolOffset, len: u64) -> Option<usize> {
+        self.window.address(at, len)
+    }
+
     /// The failure of the medium as that of another call.
     fn failed_map(&self) -> Option<MapError> {
         match self.failure.get()?.cause() {

@@ -202,6 +202,12 @@ impl Window {
         self.base.as_ptr().wrapping_add(line.0.wrapping_mul(LINE_BYTES) as usize)
     }
 
+    /// Where these bytes are; `None` outside the medium.
+    pub fn address(&self, at: PoolOffset, len: u64) -> Option<usize> {
+        let is_inside = at.0.checked_add(len).is_some_and(|end| end <= self.len());
+        is_inside.then(|| self.base.as_ptr().wrapping_add(at.0 as usize).addr())
+    }
+
     /// Panics if the line is not in the medium.
     #[inline(always)]
     pub fn check_line(&self, line: LineAddr) {

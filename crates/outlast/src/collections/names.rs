@@ -11,6 +11,9 @@ use crate::{Abort, ByteRange, PoolOffset, RootKind, Transact};
 /// Bytes of an entry before its note.
 const ENTRY_BYTES: usize = 16;
 
+/// What a walk calls with a key and the place of its value.
+type Visit<'v, R> = dyn FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage> + 'v;
+
 /// A directory of structures by their names, as many as there is room for.
 ///
 /// ```
@@ -208,7 +211,7 @@ impl Names {
         root: PoolOffset,
         read: &mut R,
         block: &mut dyn FnMut(PoolOffset, u64),
-        entry: &mut dyn FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
+        entry: &mut Visit<'_, R>,
     ) -> Result<Reach, Damage> {
         let (mut seen, mut twice) = (Places::default(), None);
         let mut once = |at, bytes| match seen.insert(at) {

@@ -434,7 +434,7 @@ fn a_disk_that_fails_ends_snapshots() {
                 match snapshot.take(|| true) {
                     Ok(_) => {
                         let shown = look(&snapshot, &places);
-                        if !shown.is_none_or(|shown| shown == [shown[0]; 3]) {
+                        if shown.is_some_and(|shown| shown != [shown[0]; 3]) {
                             return false;
                         }
                     }

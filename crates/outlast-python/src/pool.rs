@@ -1,0 +1,333 @@
+//! Pools, transactions and readers.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use outlast::{Domain, PoolReader, Scheme};
+use pyo3::exceptions::{PyBufferError, PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::{Error, of_pool, of_read};
+use crate::home::{Home, Writer};
+use crate::structures;
+
+/// A pool that is open for writing; made where there is none.
+#[pyclass(subclass, frozen, module = "outlast._outlast")]
+pub struct Pool {
+    writer: Arc<Writer>,
+    path: PathBuf,
+}
+
+fn seconds(name: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|_| {
+        PyValueError::new_err(format!("{name} is a number of seconds, and not {value}"))
+    })
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (path, *, size = None, grow_to = None, scheme = None, domain = None, lanes = None, wait = None, alone = false, create = true))]
+    #[expect(clippy::too_many_arguments, reason = "Python's are named")]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        size: Option<u64>,
+        grow_to: Option<u64>,
+        scheme: Option<&str>,
+        domain: Option<&str>,
+        lanes: Option<u32>,
+        wait: Option<f64>,
+        alone: bool,
+        create: bool,
+    ) -> PyResult<Self> {
+        let mut options = outlast::Pool::options();
+        if let Some(bytes) = size {
+            options = options.size(bytes);
+        }
+        if let Some(bytes) = grow_to {
+            options = options.grow_to(bytes);
+        }
+        if let Some(name) = scheme {
+            let scheme: Scheme = name.parse().map_err(said)?;
+            options = options.scheme(scheme);
+        }
+        if let Some(name) = domain {
+            let domain: Domain = name.parse().map_err(said)?;
+            options = options.domain(domain);
+        }
+        if let Some(count) = lanes {
+            options = options.lanes(count);
+        }
+        if let Some(time) = wait {
+            options = options.wait(seconds("wait", time)?);
+        }
+        if alone {
+            options = options.alone();
+        }
+        let opened = py.detach(|| match create {
+            true => options.open_or_create(&path),
+            false => options.open(&path),
+        });
+        Ok(Self { writer: Arc::new(Writer::new(opened.map_err(of_pool)?)), path })
+    }
+
+    /// Its file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        !self.writer.is_open()
+    }
+
+    /// Its scheme.
+    #[getter]
+    fn scheme(&self) -> PyResult<&'static str> {
+        Ok(self.writer.pool()?.scheme().name())
+    }
+
+    /// Its persistence domain.
+    #[getter]
+    fn domain(&self) -> PyResult<String> {
+        Ok(self.writer.pool()?.medium().domain().to_string())
+    }
+
+    /// Closes it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match py.detach(|| self.writer.close())? {
+            true => Ok(()),
+            false => Err(PyBufferError::new_err(
+                "the pool is in use: end its transactions, and let go of the arrays that show its memory",
+            )),
+        }
+    }
+
+    /// A transaction, for a `with` statement.
+    fn transaction(&self) -> Transaction {
+        Transaction { home: self.home(), thread: Mutex::new(None) }
+    }
+
+    /// Calls `function` with the arguments in a transaction, again after each conflict; what it returns.
+    #[pyo3(signature = (function, *arguments))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        function: &Bound<'py, PyAny>,
+        arguments: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let home = self.home();
+        if home.is_inside() {
+            return function.call1(arguments);
+        }
+        loop {
+            home.begin(py)?;
+            let result = function.call1(arguments);
+            let ended = home.end(py, result.is_ok());
+            let is_conflict = |error: &PyErr| error.is_instance_of::<crate::error::Conflict>(py);
+            match (result, ended) {
+                (_, Err(error)) | (Err(error), Ok(())) if is_conflict(&error) => {
+                    py.check_signals()?
+                }
+                (Ok(result), Ok(())) => return Ok(result),
+                (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// A structure by its name, if it is there.
+    fn find<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        structures::find(py, &self.home(), name)
+    }
+
+    /// All names, each with its kind of structure.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        structures::names(py, &self.home())
+    }
+
+    /// Takes a name and its structure away.
+    fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        match structures::remove(py, &self.home(), name)? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(name.to_owned())),
+        }
+    }
+
+    /// A map.
+    fn make_map<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        structures::map(py, &self.home(), name)
+    }
+
+    /// A list.
+    fn make_list<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        structures::list(py, &self.home(), name)
+    }
+
+    /// A counter.
+    fn counter<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        structures::counter(py, &self.home(), name)
+    }
+
+    /// An array of items of that type and size.
+    fn make_array<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        dtype: &str,
+        item_bytes: u64,
+        shape: Vec<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        structures::array(py, &self.home(), name, dtype, item_bytes, &shape)
+    }
+
+    /// Writes a checkpoint of the pool beside it, or to a file of that name, while transactions go on.
+    #[pyo3(signature = (path = None))]
+    fn checkpoint(&self, py: Python<'_>, path: Option<PathBuf>) -> PyResult<PathBuf> {
+        let pool = self.writer.pool()?;
+        let path = path.unwrap_or_else(|| outlast::checkpoint::checkpoint_path(&self.path));
+        let written = py.detach(|| pool.checkpoint(&path));
+        written.map_err(|error| Error::new_err(error.to_string()))?;
+        Ok(path)
+    }
+
+    /// What the pool is doing.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        stats_dict(py, &self.writer.pool()?.stats())
+    }
+}
+
+impl Pool {
+    fn home(&self) -> Home {
+        Home::Writer(self.writer.clone())
+    }
+}
+
+/// An error as its text says it.
+fn said(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Statistics as a dictionary: numbers in the units that their names end with.
+fn stats_dict<'py>(py: Python<'py>, stats: &outlast::stats::Stats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("pool_bytes", stats.pool_bytes)?;
+    dict.set_item("lanes", stats.lanes)?;
+    if let Some(domain) = stats.domain {
+        dict.set_item("domain", domain.to_string())?;
+    }
+    if let Some(space) = &stats.space {
+        dict.set_item("heap_bytes", space.heap_bytes)?;
+        dict.set_item("used_bytes", space.used_bytes)?;
+        dict.set_item("free_bytes", space.free_bytes)?;
+        dict.set_item("largest_free_bytes", space.largest_free_bytes)?;
+        dict.set_item("log_bytes", space.log_bytes)?;
+        dict.set_item("log_used_bytes", space.log_used_bytes)?;
+    }
+    if let Some(counters) = &stats.counters {
+        dict.set_item("commits", counters.commits)?;
+        dict.set_item("conflicts", counters.conflicts)?;
+        dict.set_item("flushed_lines", counters.flushed_lines)?;
+        dict.set_item("fences", counters.fences)?;
+        dict.set_item("syncs", counters.syncs)?;
+        dict.set_item("growths", counters.growths)?;
+    }
+    Ok(dict)
+}
+
+/// A transaction of a thread. Leaving the `with` block makes it durable, an exception undoes it.
+#[pyclass(frozen, module = "outlast._outlast")]
+pub struct Transaction {
+    home: Home,
+    thread: Mutex<Option<ThreadId>>,
+}
+
+#[pymethods]
+impl Transaction {
+    fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let own = slf.get();
+        own.home.begin(slf.py())?;
+        *own.thread.lock().expect("nothing panics with it") = Some(std::thread::current().id());
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (kind, _value, _traceback))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let thread = self.thread.lock().expect("nothing panics with it").take();
+        if thread != Some(std::thread::current().id()) {
+            return Err(Error::new_err(
+                "the transaction was begun by another thread: end it there",
+            ));
+        }
+        self.home.end(py, kind.is_none())?;
+        Ok(false)
+    }
+}
+
+/// A pool that is open for reading, also beside a process that writes it.
+#[pyclass(subclass, frozen, module = "outlast._outlast")]
+pub struct Reader {
+    reader: Arc<Mutex<PoolReader>>,
+    path: PathBuf,
+}
+
+#[pymethods]
+impl Reader {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let reader = py.detach(|| outlast::Pool::read(&path)).map_err(of_pool)?;
+        Ok(Self { reader: Arc::new(Mutex::new(reader)), path })
+    }
+
+    /// Its file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Calls `function` with the arguments; all that it reads is of one snapshot. It may be called again, when others
+    /// have changed too much meanwhile.
+    #[pyo3(signature = (function, *arguments))]
+    fn run<'py>(
+        &self,
+        function: &Bound<'py, PyAny>,
+        arguments: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.home().on_snapshot(|| function.call1(arguments))
+    }
+
+    /// A structure by its name, if it is there.
+    fn find<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        structures::find(py, &self.home(), name)
+    }
+
+    /// All names, each with its kind of structure.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        structures::names(py, &self.home())
+    }
+
+    /// What the pool is doing.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| {
+            self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).stats()
+        });
+        stats_dict(py, &stats.map_err(of_read)?)
+    }
+}
+
+impl Reader {
+    fn home(&self) -> Home {
+        Home::Reader(self.reader.clone())
+    }
+}

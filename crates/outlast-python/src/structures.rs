@@ -1,0 +1,729 @@
+//! Structures by their names. Each is a handle; its content is in the pool.
+
+use std::sync::Arc;
+
+use outlast::collections::{ByteTree, Dictionary, Named, Names, Placement, Words, load_value};
+use outlast::{Abort, ByteRange, PoolOffset, RootKind, Transact};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::codec::{key_bytes, key_of, value_bytes, value_of};
+use crate::error::Error;
+use crate::home::{AnyTx, Home};
+
+/// Pairs that one look at a map takes.
+const SCANNED_PAIRS: usize = 256;
+
+/// A structure: where it is found.
+#[derive(Clone)]
+struct Handle {
+    home: Home,
+    name: String,
+    /// Where it is; a reader looks it up in each snapshot.
+    at: Option<PoolOffset>,
+}
+
+impl Handle {
+    fn at<T: Transact>(&self, tx: &mut T) -> Result<Option<PoolOffset>, Abort> {
+        match (self.at, tx.root()?) {
+            (Some(at), _) => Ok(Some(at)),
+            (None, Some((root, RootKind::Names))) => {
+                Ok(Names::open(tx, root)?.get(tx, &self.name)?.map(|named| named.at))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Works on the structure; a [`KeyError`](PyKeyError) where its name is not there.
+    fn run<R: Send>(
+        &self,
+        py: Python<'_>,
+        mut work: impl FnMut(&mut AnyTx<'_>, PoolOffset) -> Result<R, Abort> + Send,
+    ) -> PyResult<R> {
+        let result = self.home.run(py, |tx| match self.at(tx)? {
+            Some(at) => work(tx, at).map(Some),
+            None => Ok(None),
+        })?;
+        result.ok_or_else(|| PyKeyError::new_err(self.name.clone()))
+    }
+
+    fn run_on_tree<R: Send>(
+        &self,
+        py: Python<'_>,
+        mut work: impl FnMut(&mut AnyTx<'_>, ByteTree) -> Result<R, Abort> + Send,
+    ) -> PyResult<R> {
+        self.run(py, |tx, at| {
+            let tree = ByteTree::open(tx, at)?;
+            work(tx, tree)
+        })
+    }
+}
+
+/// The kinds of structure, by the word that a name's note begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Map,
+    List,
+    Counter,
+    Array,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::List => "list",
+            Self::Counter => "counter",
+            Self::Array => "array",
+        }
+    }
+
+    fn of(note: &str) -> Option<Self> {
+        let word = note.split(' ').next()?;
+        [Self::Map, Self::List, Self::Counter, Self::Array]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+    }
+}
+
+/// The handle of a structure that is there, by its note.
+fn handle<'py>(
+    py: Python<'py>,
+    home: &Home,
+    name: &str,
+    at: Option<PoolOffset>,
+    note: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let handle = Handle { home: home.clone(), name: name.to_owned(), at };
+    Ok(match Kind::of(note) {
+        Some(Kind::Map) => Bound::new(py, Map(handle))?.into_any(),
+        Some(Kind::List) => Bound::new(py, List(handle))?.into_any(),
+        Some(Kind::Counter) => Bound::new(py, Counter(handle))?.into_any(),
+        Some(Kind::Array) => {
+            let (dtype, shape) = array_of(note).ok_or_else(|| not_ours(name))?;
+            Bound::new(py, Array { handle, dtype, shape })?.into_any()
+        }
+        None => return Err(not_ours(name)),
+    })
+}
+
+fn not_ours(name: &str) -> PyErr {
+    Error::new_err(format!("'{name}' is no map, list, counter or array of Python's"))
+}
+
+/// What a name leads to, in words.
+fn note_of(named: &Named) -> String {
+    String::from_utf8_lossy(&named.note).into_owned()
+}
+
+/// The structure of a name, if it is there.
+pub fn find<'py>(py: Python<'py>, home: &Home, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let found = home.run(py, |tx| match tx.root()? {
+        Some((root, RootKind::Names)) => Names::open(tx, root)?.get(tx, name),
+        _ => Ok(None),
+    })?;
+    let Some(named) = found else { return Ok(None) };
+    let at = matches!(home, Home::Writer(_)).then_some(named.at);
+    handle(py, home, name, at, &note_of(&named)).map(Some)
+}
+
+/// All names, each with the word for its kind.
+pub fn names(py: Python<'_>, home: &Home) -> PyResult<Vec<(String, String)>> {
+    home.run(py, |tx| {
+        let mut found = Vec::new();
+        if let Some((root, RootKind::Names)) = tx.root()? {
+            Names::open(tx, root)?.for_each(tx, |_, name, named| {
+                let note = note_of(&named);
+                found
+                    .push((name.to_owned(), note.split(' ').next().unwrap_or_default().to_owned()));
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    })
+}
+
+/// Takes a name away, with its structure's blocks. Whether it was there.
+pub fn remove(py: Python<'_>, home: &Home, name: &str) -> PyResult<bool> {
+    home.run(py, |tx| match tx.root()? {
+        Some((root, RootKind::Names)) => Names::open(tx, root)?.free(tx, name),
+        _ => Ok(false),
+    })
+}
+
+/// The structure of a name, made where it is not there. `words` are those of a counter or an array.
+fn find_or_make<'py>(
+    py: Python<'py>,
+    home: &Home,
+    name: &str,
+    kind: Kind,
+    note: &str,
+    words: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let named = home.run(py, |tx| {
+        let names = Names::of_pool(tx)?;
+        if let Some(named) = names.get(tx, name)? {
+            return Ok(named);
+        }
+        let named = match kind {
+            Kind::Map | Kind::List => {
+                let tree = ByteTree::create(tx, Placement::Together)?;
+                if kind == Kind::List {
+                    tree.insert(tx, ENDS, &[0; 16])?;
+                }
+                Named::new(RootKind::BTree, tree.root())
+            }
+            Kind::Counter | Kind::Array => {
+                Named::new(RootKind::Words, Words::create(tx, words, |_| 0)?.root())
+            }
+        };
+        let named = named.with_note(note);
+        names.set(tx, name, &named)?;
+        Ok(named)
+    })?;
+    let found = note_of(&named);
+    if found != note {
+        return Err(PyTypeError::new_err(format!(
+            "'{name}' is of another kind: {found}, and not {note}"
+        )));
+    }
+    handle(py, home, name, Some(named.at), note)
+}
+
+/// A map, made where it is not there.
+pub fn map<'py>(py: Python<'py>, home: &Home, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    find_or_make(py, home, name, Kind::Map, "map", 0)
+}
+
+/// A list, made where it is not there.
+pub fn list<'py>(py: Python<'py>, home: &Home, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    find_or_make(py, home, name, Kind::List, "list", 0)
+}
+
+/// A counter, made where it is not there.
+pub fn counter<'py>(py: Python<'py>, home: &Home, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    find_or_make(py, home, name, Kind::Counter, "counter", 1)
+}
+
+/// An array, made of zeros where it is not there.
+pub fn array<'py>(
+    py: Python<'py>,
+    home: &Home,
+    name: &str,
+    dtype: &str,
+    item_bytes: u64,
+    shape: &[u64],
+) -> PyResult<Bound<'py, PyAny>> {
+    let items = shape.iter().try_fold(1_u64, |items, length| items.checked_mul(*length));
+    let bytes = items.and_then(|items| items.checked_mul(item_bytes));
+    let bytes = bytes.ok_or_else(|| PyValueError::new_err("an array larger than any memory"))?;
+    let lengths: Vec<_> = shape.iter().map(u64::to_string).collect();
+    let note = format!("array {dtype} {}", lengths.join(","));
+    find_or_make(py, home, name, Kind::Array, &note, bytes.div_ceil(8))
+}
+
+fn array_of(note: &str) -> Option<(String, Vec<u64>)> {
+    let mut words = note.split(' ').skip(1);
+    let (dtype, lengths) = (words.next()?, words.next()?);
+    let shape = lengths.split(',').filter(|length| !length.is_empty());
+    Some((dtype.to_owned(), shape.map(|length| length.parse().ok()).collect::<Option<_>>()?))
+}
+
+/// A persistent map from keys (int, str, bytes) to values, in the order of the keys. The class that users see adds
+/// what `collections.abc.MutableMapping` has.
+#[pyclass(subclass, frozen, module = "outlast._outlast")]
+pub struct Map(Handle);
+
+#[pymethods]
+impl Map {
+    /// The map that a handle leads to.
+    #[new]
+    fn new(handle: &Bound<'_, Self>) -> Self {
+        Self(handle.get().0.clone())
+    }
+
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.load(key)?;
+        found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
+    }
+
+    /// The value of a key, or `default`.
+    #[pyo3(signature = (key, default = None))]
+    fn get<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.load(key)?.or(default))
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key_bytes, value_bytes) = (key_bytes(key)?, value_bytes(value)?);
+        self.0.run_on_tree(key.py(), |tx, tree| tree.insert(tx, &key_bytes, &value_bytes).map(drop))
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let bytes = key_bytes(key)?;
+        match self.0.run_on_tree(key.py(), |tx, tree| tree.remove(tx, &bytes))? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let bytes = key_bytes(key)?;
+        self.0.run_on_tree(key.py(), |tx, tree| Ok(tree.find(tx, &bytes)?.is_some()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.0.run_on_tree(py, |tx, tree| tree.len(tx))? as usize)
+    }
+
+    /// Takes a key out and returns its value, alone in a tuple, in one transaction; `None` when it is not there.
+    #[pyo3(name = "_take")]
+    fn take<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>,)>> {
+        let bytes = key_bytes(key)?;
+        let taken = self.0.run_on_tree(key.py(), |tx, tree| {
+            let mut value = Vec::new();
+            let is_there = tree.get(tx, &bytes, &mut value)?;
+            if is_there {
+                tree.remove(tx, &bytes)?;
+            }
+            Ok(is_there.then_some(value))
+        })?;
+        taken.map(|value| Ok((value_of(key.py(), &value)?,))).transpose()
+    }
+
+    /// The value of a key, which gets `default` where it has none, in one transaction.
+    fn setdefault<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (key_bytes, new) = (key_bytes(key)?, value_bytes(default)?);
+        let value = self.0.run_on_tree(key.py(), |tx, tree| {
+            let mut value = Vec::new();
+            if !tree.get(tx, &key_bytes, &mut value)? {
+                tree.insert(tx, &key_bytes, &new)?;
+                value.clone_from(&new);
+            }
+            Ok(value)
+        })?;
+        value_of(key.py(), &value)
+    }
+
+    /// Sets many pairs in one transaction.
+    fn set_pairs(
+        &self,
+        py: Python<'_>,
+        pairs: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    ) -> PyResult<()> {
+        let bytes = pairs.iter().map(|(key, value)| Ok((key_bytes(key)?, value_bytes(value)?)));
+        let bytes: Vec<_> = bytes.collect::<PyResult<_>>()?;
+        self.0.run_on_tree(py, |tx, tree| {
+            bytes.iter().try_for_each(|(key, value)| tree.insert(tx, key, value).map(drop))
+        })
+    }
+
+    /// Takes all keys out, in one transaction.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.run_on_tree(py, |tx, tree| {
+            let mut keys = Vec::new();
+            tree.for_each(tx, |_, key, _| {
+                keys.push(key.to_owned());
+                Ok(())
+            })?;
+            keys.iter().try_for_each(|key| tree.remove(tx, key).map(drop))
+        })
+    }
+
+    /// Pairs from a key on, behind it where `behind`, up to and without `stop`: some at a time, and the key to go on
+    /// behind, if there may be more.
+    #[pyo3(signature = (start, behind, stop))]
+    fn scan<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Bound<'py, PyAny>>,
+        behind: bool,
+        stop: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyList>, bool)> {
+        let mut from = start.map(|key| key_bytes(&key)).transpose()?.unwrap_or_default();
+        if behind {
+            from.push(0);
+        }
+        let stop = stop.map(|key| key_bytes(&key)).transpose()?;
+        let pairs = self.0.run_on_tree(py, |tx, tree| {
+            let mut pairs = Vec::new();
+            tree.scan(tx, &from, SCANNED_PAIRS as u64, |tx, key, value| {
+                let mut bytes = Vec::new();
+                load_value(tx, value, &mut bytes)?;
+                pairs.push((key.to_owned(), bytes));
+                Ok(())
+            })?;
+            Ok(pairs)
+        })?;
+        let mut is_more = pairs.len() == SCANNED_PAIRS;
+        let list = PyList::empty(py);
+        for (key, value) in &pairs {
+            if stop.as_ref().is_some_and(|stop| key >= stop) {
+                is_more = false;
+                break;
+            }
+            list.append((key_of(py, key)?, value_of(py, value)?))?;
+        }
+        Ok((list, is_more))
+    }
+}
+
+impl Map {
+    fn load<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let bytes = key_bytes(key)?;
+        let found = self.0.run_on_tree(key.py(), |tx, tree| {
+            let mut value = Vec::new();
+            Ok(tree.get(tx, &bytes, &mut value)?.then_some(value))
+        })?;
+        found.map(|value| value_of(key.py(), &value)).transpose()
+    }
+}
+
+/// The key under which a list keeps the numbers of its first item and of the one behind its last.
+const ENDS: &[u8] = b"";
+
+/// A persistent list that grows at its end and is taken from both ends.
+#[pyclass(subclass, frozen, module = "outlast._outlast")]
+pub struct List(Handle);
+
+fn item_key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+fn ends<T: Transact>(tx: &mut T, tree: ByteTree) -> Result<(u64, u64), Abort> {
+    let mut bytes = [0; 16];
+    if !tree.read_value(tx, ENDS, 0, &mut bytes)? {
+        return Err(Abort::damaged("a list without its ends"));
+    }
+    let [first, behind] =
+        [0, 8].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")));
+    Ok((first, behind))
+}
+
+fn set_end<T: Transact>(tx: &mut T, tree: ByteTree, which: u64, number: u64) -> Result<(), Abort> {
+    tree.update_value(tx, ENDS, 8 * which, &number.to_le_bytes()).map(drop)
+}
+
+/// The number of the item at an index, which counts from the end where it is negative.
+fn item_of((first, behind): (u64, u64), index: i64) -> Option<u64> {
+    let len = behind.checked_sub(first)?;
+    let index =
+        if index < 0 { len.checked_sub(index.unsigned_abs())? } else { index.unsigned_abs() };
+    (index < len).then(|| first + index)
+}
+
+fn no_item() -> PyErr {
+    PyIndexError::new_err("list index out of range")
+}
+
+#[pymethods]
+impl List {
+    /// The list that a handle leads to.
+    #[new]
+    fn new(handle: &Bound<'_, Self>) -> Self {
+        Self(handle.get().0.clone())
+    }
+
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let (first, behind) = self.0.run_on_tree(py, |tx, tree| ends(tx, tree))?;
+        Ok(behind.saturating_sub(first) as usize)
+    }
+
+    /// The item at an index.
+    fn load<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.0.run_on_tree(py, |tx, tree| {
+            let ends = ends(tx, tree)?;
+            let mut value = Vec::new();
+            match item_of(ends, index) {
+                Some(number) => Ok(tree.get(tx, &item_key(number), &mut value)?.then_some(value)),
+                None => Ok(None),
+            }
+        })?;
+        value_of(py, &found.ok_or_else(no_item)?)
+    }
+
+    /// Items from an index on, some at a time.
+    fn part<'py>(&self, py: Python<'py>, index: u64, limit: u64) -> PyResult<Bound<'py, PyList>> {
+        let items = self.0.run_on_tree(py, |tx, tree| {
+            let (first, _) = ends(tx, tree)?;
+            let mut items = Vec::new();
+            // The ends' key comes before all others.
+            tree.scan(tx, &item_key(first.saturating_add(index)), limit, |tx, _, value| {
+                let mut bytes = Vec::new();
+                load_value(tx, value, &mut bytes)?;
+                items.push(bytes);
+                Ok(())
+            })?;
+            Ok(items)
+        })?;
+        let list = PyList::empty(py);
+        items.iter().try_for_each(|item| list.append(value_of(py, item)?))?;
+        Ok(list)
+    }
+
+    /// Replaces the item at an index.
+    fn store(&self, index: i64, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let bytes = value_bytes(value)?;
+        let done = self.0.run_on_tree(value.py(), |tx, tree| {
+            let ends = ends(tx, tree)?;
+            match item_of(ends, index) {
+                Some(number) => tree.insert(tx, &item_key(number), &bytes),
+                None => Ok(false),
+            }
+        })?;
+        done.then_some(()).ok_or_else(no_item)
+    }
+
+    /// Adds an item at the end.
+    fn append(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.extend_by(value.py(), &[value_bytes(value)?])
+    }
+
+    /// Adds items at the end, in one transaction.
+    fn extend(&self, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let items = values.try_iter()?.map(|value| value_bytes(&value?));
+        self.extend_by(values.py(), &items.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Takes the last item out.
+    fn pop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.take(py, true)
+    }
+
+    /// Takes the first item out.
+    fn popleft<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.take(py, false)
+    }
+
+    /// Takes all items out, in one transaction.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.run_on_tree(py, |tx, tree| {
+            let (first, behind) = ends(tx, tree)?;
+            (first..behind).try_for_each(|number| tree.remove(tx, &item_key(number)).map(drop))?;
+            set_end(tx, tree, 0, behind)
+        })
+    }
+}
+
+impl List {
+    fn extend_by(&self, py: Python<'_>, items: &[Vec<u8>]) -> PyResult<()> {
+        self.0.run_on_tree(py, |tx, tree| {
+            let (_, behind) = ends(tx, tree)?;
+            for (number, item) in (behind..).zip(items) {
+                tree.insert(tx, &item_key(number), item)?;
+            }
+            set_end(tx, tree, 1, behind + items.len() as u64)
+        })
+    }
+
+    fn take<'py>(&self, py: Python<'py>, is_last: bool) -> PyResult<Bound<'py, PyAny>> {
+        let taken = self.0.run_on_tree(py, |tx, tree| {
+            let (first, behind) = ends(tx, tree)?;
+            if first >= behind {
+                return Ok(None);
+            }
+            let number = if is_last { behind - 1 } else { first };
+            let mut value = Vec::new();
+            if !tree.get(tx, &item_key(number), &mut value)? {
+                return Err(Abort::damaged("a list without one of its items"));
+            }
+            tree.remove(tx, &item_key(number))?;
+            match is_last {
+                true => set_end(tx, tree, 1, number)?,
+                false => set_end(tx, tree, 0, number + 1)?,
+            }
+            Ok(Some(value))
+        })?;
+        value_of(py, &taken.ok_or_else(|| PyIndexError::new_err("pop from an empty list"))?)
+    }
+}
+
+/// A persistent number of 64 bits, signed.
+#[pyclass(frozen, module = "outlast._outlast")]
+pub struct Counter(Handle);
+
+#[pymethods]
+impl Counter {
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its value.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> PyResult<i64> {
+        let word = self.0.run(py, |tx, at| Words::open(tx, at)?.get(tx, 0))?;
+        Ok(word.cast_signed())
+    }
+
+    /// Sets its value.
+    fn set(&self, py: Python<'_>, value: i64) -> PyResult<()> {
+        self.0.run(py, |tx, at| Words::open(tx, at)?.set(tx, 0, value.cast_unsigned()))
+    }
+
+    /// Adds to it; returns the new value. It goes round beyond 64 bits.
+    #[pyo3(signature = (more = 1))]
+    fn add(&self, py: Python<'_>, more: i64) -> PyResult<i64> {
+        self.0.run(py, |tx, at| {
+            let words = Words::open(tx, at)?;
+            let value = words.get(tx, 0)?.cast_signed().wrapping_add(more);
+            words.set(tx, 0, value.cast_unsigned())?;
+            Ok(value)
+        })
+    }
+
+    fn __int__(&self, py: Python<'_>) -> PyResult<i64> {
+        self.value(py)
+    }
+
+    fn __index__(&self, py: Python<'_>) -> PyResult<i64> {
+        self.value(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<counter '{}': {}>", self.0.name, self.value(py)?))
+    }
+}
+
+/// A persistent array of numbers.
+#[pyclass(subclass, frozen, module = "outlast._outlast")]
+pub struct Array {
+    handle: Handle,
+    /// The type of its items, as NumPy writes it.
+    dtype: String,
+    shape: Vec<u64>,
+}
+
+#[pymethods]
+impl Array {
+    /// The array that a handle leads to.
+    #[new]
+    fn new(handle: &Bound<'_, Self>) -> Self {
+        let Self { handle, dtype, shape } = handle.get();
+        Self { handle: handle.clone(), dtype: dtype.clone(), shape: shape.clone() }
+    }
+
+    /// Its name in the pool.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// The type of its items, as NumPy writes it, such as `<f8`.
+    #[getter]
+    fn typestr(&self) -> &str {
+        &self.dtype
+    }
+
+    /// Its lengths.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// The memory of the array, without a copy: what NumPy makes a read-only array of. It shows what is committed, also
+    /// what other threads commit meanwhile; a transaction's own changes from its commit on.
+    fn view(&self, py: Python<'_>) -> PyResult<View> {
+        let Home::Writer(writer) = &self.handle.home else {
+            return Err(Error::new_err("a reader's array is copied: another process changes it"));
+        };
+        let pool = writer.pool()?;
+        let bytes = self.range(py)?;
+        let address = pool.medium().address(bytes.at, bytes.len);
+        let address =
+            address.ok_or_else(|| Error::new_err("the array does not lie in the pool"))?;
+        Ok(View { address, dtype: self.dtype.clone(), shape: self.shape.clone(), _pool: pool })
+    }
+
+    /// A part of its bytes, in the transaction or on the snapshot.
+    fn load<'py>(
+        &self,
+        py: Python<'py>,
+        at: u64,
+        len: u64,
+    ) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
+        let bytes = self.handle.run(py, |tx, root| {
+            let range = part(tx, root, at, len)?;
+            let mut bytes = vec![0; range.len as usize];
+            if !bytes.is_empty() {
+                tx.load(range.at, &mut bytes)?;
+            }
+            Ok(bytes)
+        })?;
+        Ok(pyo3::types::PyBytes::new(py, &bytes))
+    }
+
+    /// Stores parts of its bytes, as (first byte, bytes), in one transaction.
+    fn store(&self, py: Python<'_>, parts: Vec<(u64, Vec<u8>)>) -> PyResult<()> {
+        self.handle.run(py, |tx, root| {
+            let ranges = parts.iter().map(|(at, bytes)| part(tx, root, *at, bytes.len() as u64));
+            let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
+            tx.will_write(&ranges)?;
+            ranges.iter().zip(&parts).try_for_each(|(range, (_, bytes))| tx.store(range.at, bytes))
+        })
+    }
+}
+
+impl Array {
+    fn range(&self, py: Python<'_>) -> PyResult<ByteRange> {
+        self.handle.run(py, |tx, root| {
+            let words = Words::open(tx, root)?;
+            part(tx, root, 0, 8 * words.len())
+        })
+    }
+}
+
+/// A part of the bytes of words.
+fn part<T: Transact>(tx: &mut T, root: PoolOffset, at: u64, len: u64) -> Result<ByteRange, Abort> {
+    let words = Words::open(tx, root)?;
+    let fits = at.checked_add(len).is_some_and(|end| end <= 8 * words.len());
+    if !fits {
+        return Err(Abort::bad_address("a part of an array", root, "the array ends before that"));
+    }
+    let first = if words.len() == 0 { root } else { words.range(0).at };
+    Ok(ByteRange::new(first.plus(at), len))
+}
+
+/// The memory of an array, for NumPy. The pool stays open as long as there are views of it.
+#[pyclass(frozen, module = "outlast._outlast")]
+pub struct View {
+    address: usize,
+    dtype: String,
+    shape: Vec<u64>,
+    _pool: Arc<outlast::Pool>,
+}
+
+#[pymethods]
+impl View {
+    /// NumPy's protocol: the address, for reading only.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", &self.dtype)?;
+        interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
+        interface.set_item("data", (self.address, true))?;
+        Ok(interface)
+    }
+}
