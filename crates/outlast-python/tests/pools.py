@@ -304,7 +304,7 @@ print(json.dumps([left, sorted(reader), reader.stats()["lanes"] > 0]))
             pool.map("one")["a"] = 1
             written = pool.checkpoint()
             self.assertTrue(os.path.exists(written))
-            self.assertEqual(pool.checkpoint(self.path + "-other"), self.path + "-other")
+            self.assertEqual(str(pool.checkpoint(self.path + "-other")), self.path + "-other")
 
 
 @unittest.skipIf(numpy is None, "NumPy is missing: pip install numpy")
