@@ -31,8 +31,8 @@ const BUCKETS_MAX: u64 = FIRST << (SEGMENTS - 1);
 pub(super) const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
 /// Cursors are the upper bits of a place: no table has more buckets.
 const CURSOR_SHIFT: u32 = 16;
-/// Chains are longer only by rare chance: what lies further back is drawn less often.
-const CHAIN_DRAWN_MAX: u64 = 8;
+/// Chains are longer only by rare chance: the entries of one that is are drawn less often.
+const CHAIN_FAIR_MAX: u64 = 4;
 /// Lookups that are announced together.
 pub(crate) const FOUND_TOGETHER_MAX: usize = 16;
 /// Bytes of an entry that are fetched before it is looked at: its head and a short key.
@@ -417,25 +417,27 @@ impl Table {
         Ok(())
     }
 
-    /// One of the entries, each as likely as the others.
+    /// One of the entries, each as likely as the others: a bucket is taken as often as it has entries.
     pub fn random(self, mem: &mut Mem<'_>, random: &mut Random) -> Result<Option<Place>, Abort> {
         if self.len(mem)? == 0 {
             return Ok(None);
         }
         let buckets = self.buckets(mem)?;
         loop {
-            let bucket = random.below(buckets);
-            let wanted = random.below(CHAIN_DRAWN_MAX);
-            let (mut index, mut found) = (0, None);
-            self.each_of(mem, bucket, &mut |_, place| {
-                if index == wanted {
-                    found = Some(place);
-                }
-                index += 1;
-                Ok(())
-            })?;
-            if found.is_some() {
-                return Ok(found);
+            let first = self.slot(mem, random.below(buckets))?;
+            let (mut chain, mut word) = (0, mem.load_u64(first)?);
+            while let Some(at) = entry::pointer(word) {
+                (chain, word) = (chain + 1, mem.load_u64(at)?);
+            }
+            if random.below(CHAIN_FAIR_MAX) >= chain {
+                continue;
+            }
+            let mut slot = first;
+            for _ in 0..random.below(chain) {
+                slot = entry::pointer(mem.load_u64(slot)?).unwrap_or(slot);
+            }
+            if let Some(at) = entry::pointer(mem.load_u64(slot)?) {
+                return Ok(Some(Place { slot, entry: Entry::load(mem, at)? }));
             }
         }
     }
