@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 
 use outlast::{Abort, PoolOffset};
 
+use crate::store::hasher::Hasher;
 use crate::store::mem::{Mem, damaged};
 use crate::store::size::rounded;
 
@@ -194,6 +195,16 @@ impl Entry {
         let mut word = [0; 8];
         mem.load(self.deadline_at(), &mut word)?;
         Ok(Some(u64::from_le_bytes(word)))
+    }
+
+    /// The hash of its key.
+    pub fn hash(&self, mem: &mut Mem<'_>, hasher: Hasher) -> Result<u64, Abort> {
+        let mut short = [0; 64];
+        if let Some(key) = short.get_mut(..self.key_len) {
+            mem.load(self.key_at(), key)?;
+            return Ok(hasher.hash(key));
+        }
+        Ok(hasher.hash(&self.key(mem)?))
     }
 
     /// How its key compares to another.

@@ -62,6 +62,12 @@ pub(crate) struct Content<'a> {
 }
 
 impl Content<'_> {
+    /// Its entry at a place.
+    fn entry(&self, at: PoolOffset, next: u64, key_len: usize) -> Entry {
+        let (value_len, has_deadline) = (self.value.len(), self.deadline.is_some());
+        Entry { at, next, kind: self.kind, key_len, value_len, has_deadline }
+    }
+
     fn bytes(&self, key_len: usize) -> u64 {
         Entry::bytes(key_len, self.value.len(), self.deadline.is_some())
     }
@@ -200,7 +206,8 @@ impl Table {
                 let at = Self::new_entry(mem, bytes, place.entry.next, key, content)?;
                 mem.store_u64(place.slot, entry::word(at, hash))?;
                 mem.free(place.entry.at)?;
-                Ok(Place { slot: place.slot, entry: Entry::load(mem, at)? })
+                let entry = content.entry(at, place.entry.next, key.len());
+                Ok(Place { slot: place.slot, entry })
             }
             None => {
                 let (len, mut buckets) = (self.len(mem)?, self.buckets(mem)?);
@@ -213,7 +220,7 @@ impl Table {
                 let at = Self::new_entry(mem, bytes, next, key, content)?;
                 mem.store_u64(slot, entry::word(at, hash))?;
                 self.set_len(mem, len + 1)?;
-                Ok(Place { slot, entry: Entry::load(mem, at)? })
+                Ok(Place { slot, entry: content.entry(at, next, key.len()) })
             }
         }
     }
@@ -324,8 +331,7 @@ impl Table {
         let mut ends = [(old_slot, Some(word)), (new_slot, None)];
         while let Some(at) = entry::pointer(word) {
             let entry = Entry::load(mem, at)?;
-            let key = entry.key(mem)?;
-            let goes = usize::from(hasher.hash(&key) & below != 0);
+            let goes = usize::from(entry.hash(mem, hasher)? & below != 0);
             let (end, stands) = ends[goes];
             if stands != Some(word) {
                 mem.store_u64(end, word)?;
@@ -336,6 +342,13 @@ impl Table {
         for (end, stands) in ends {
             if stands != Some(0) {
                 mem.store_u64(end, 0)?;
+            }
+        }
+        // The bucket whose turn is next has its slot beside this one, and its entries far away.
+        if from + 1 < below {
+            let next = self.slot(mem, from + 1)?;
+            if let Some(at) = entry::pointer(mem.load_u64(next)?) {
+                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
             }
         }
         Ok(())

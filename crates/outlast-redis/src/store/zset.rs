@@ -9,7 +9,8 @@ use crate::number::{from_sortable, sortable};
 use crate::store::dict::BLOB_BYTES_MAX;
 use crate::store::entry::{Entry, Kind};
 use crate::store::layout::SCORES;
-use crate::store::seq::{Scores, Seq, Wanted};
+use crate::store::mem::damaged;
+use crate::store::seq::{End, Scores, Seq, Wanted};
 use crate::store::table::{Content, Place, Table};
 use crate::store::{Found, Keys, blob};
 
@@ -176,20 +177,14 @@ impl Zset {
                 Ok(())
             }
             Body::Scores { table, scores } => {
-                let wanted = |score| Wanted { bits: sortable(score), member };
-                let mut is_placed = false;
-                if let (Some(old), Some(place)) = (old, place) {
-                    let (old, entry) = (wanted(old), place.entry.at);
-                    is_placed = scores.replace(keys.mem, old, entry, sortable(score))?;
-                    if !is_placed {
-                        scores.remove(keys.mem, old, entry)?;
-                    }
-                }
-                let place =
-                    table.write(keys.mem, keys.root.hasher, place, member, hash, &content)?;
-                match is_placed {
-                    true => Ok(()),
-                    false => scores.insert(keys.mem, wanted(score), place.entry.at),
+                let at = |score| Wanted { bits: sortable(score), member };
+                let entry = table
+                    .write(keys.mem, keys.root.hasher, place, member, hash, &content)?
+                    .entry
+                    .at;
+                match old {
+                    Some(old) => scores.shift(keys.mem, at(old), entry, sortable(score)),
+                    None => scores.insert(keys.mem, at(score), entry),
                 }
             }
         }
@@ -239,6 +234,29 @@ impl Zset {
             }
         }
         Ok(true)
+    }
+
+    /// Takes the member at an end out, with its score.
+    pub fn pop(&mut self, keys: &mut Keys<'_>, end: End) -> Result<Option<(Vec<u8>, f64)>, Abort> {
+        let Body::Scores { table, scores } = self.body else {
+            let len = self.len(keys)?;
+            let at = if end == End::First { 0 } else { len.saturating_sub(1) };
+            let Some((member, score)) = self.slice(keys, at, at + 1)?.pop() else {
+                return Ok(None);
+            };
+            self.remove(keys, &member)?;
+            return Ok(Some((member, score)));
+        };
+        let Some((bits, at)) = scores.pop(keys.mem, end)? else { return Ok(None) };
+        self.is_changed = true;
+        let member = Entry::load(keys.mem, at)?.key(keys.mem)?;
+        let hash = keys.root.hasher.hash(&member);
+        match table.find(keys.mem, &member, hash)? {
+            Some(place) if place.entry.at == at => table.remove(keys.mem, place)?,
+            _ => return Err(damaged(at, "a member in the order that the table has not")),
+        }
+        table.shrink(keys.mem)?;
+        Ok(Some((member, from_sortable(bits))))
     }
 
     /// How many items are less than this one, or also those equal to it.

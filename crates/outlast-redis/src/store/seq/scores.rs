@@ -12,9 +12,11 @@
 
 use std::cmp::Ordering;
 
-use outlast::{Abort, BlockKind, PoolOffset};
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset};
 
-use super::node::{Child, NODE_BYTES, child_count, load_bound, load_child, load_children, sum};
+use super::node::{
+    Child, NODE_BYTES, child_count, load_bound, load_child, load_children, store_items, sum,
+};
 use super::{Below, End, Header, Seq, Way, scan_below};
 use crate::store::entry::Entry;
 use crate::store::mem::{Mem, damaged};
@@ -26,6 +28,8 @@ const ITEM_BYTES: usize = 16;
 /// A leaf with fewer is joined to the next one, if that has not many.
 const LEAN_ITEMS: usize = 8;
 const JOINED_ITEMS_MAX: usize = 16;
+/// Bytes of an entry that are fetched ahead: its head and a short name.
+const ENTRY_BYTES_FETCHED: u64 = 48;
 
 const _: () = assert!(HEAD_BYTES + ITEMS_MAX * ITEM_BYTES == NODE_BYTES);
 const _: () = assert!(1 + ITEMS_MAX <= HEAD_BYTES && ITEMS_MAX < 32);
@@ -223,6 +227,8 @@ impl Header {
             }
             node = way.go(mem, node, low - 1, count)?.at;
         }
+        // A search looks at most of its lines, each behind the one before.
+        mem.will_read(&[ByteRange::new(node, NODE_BYTES as u64)]);
         let leaf = Leaf::load(mem, node)?;
         let index = leaf.rank(mem, wanted, or_equal)?;
         Ok(Spot { way, leaf, index })
@@ -287,41 +293,97 @@ impl Scores {
         entry: PoolOffset,
     ) -> Result<(), Abort> {
         let header = Header::load(mem, self.at)?;
-        let Spot { way, mut leaf, index } = header.find_score(mem, wanted, true)?;
+        let spot = self.find_item(mem, &header, wanted, entry)?;
+        self.remove_at(mem, &header, spot)
+    }
+
+    /// The item of a member's entry.
+    fn find_item(
+        self,
+        mem: &mut Mem<'_>,
+        header: &Header,
+        wanted: Wanted<'_>,
+        entry: PoolOffset,
+    ) -> Result<Spot, Abort> {
         let lacks = || damaged(self.at, "an order without an item that it should have");
-        let index = index.checked_sub(1).ok_or_else(lacks)?;
-        if leaf.entry(mem, index)? != entry {
-            return Err(lacks());
+        let spot = header.find_score(mem, wanted, true)?;
+        let index = spot.index.checked_sub(1).ok_or_else(lacks)?;
+        match spot.leaf.entry(mem, index)? == entry {
+            true => Ok(Spot { index, ..spot }),
+            false => Err(lacks()),
         }
+    }
+
+    fn remove_at(self, mem: &mut Mem<'_>, header: &Header, spot: Spot) -> Result<(), Abort> {
+        let Spot { way, mut leaf, index } = spot;
         leaf.remove(mem, index)?;
         let below = match leaf.count() {
             0 => Below::Empty,
             count if count < LEAN_ITEMS => Below::Lean(join),
             _ => Below::Sound,
         };
-        self.seq().shrink(mem, &header, way.steps(), (1, below))
+        self.seq().shrink(mem, header, way.steps(), (1, below))
     }
 
-    /// Another score for a member, if its place stays between the same neighbours. `false` where it does not.
-    pub fn replace(
+    /// Gives a member another score.
+    pub fn shift(
         self,
         mem: &mut Mem<'_>,
         wanted: Wanted<'_>,
         entry: PoolOffset,
         bits: u64,
-    ) -> Result<bool, Abort> {
+    ) -> Result<(), Abort> {
         let header = Header::load(mem, self.at)?;
-        let Spot { leaf, index, .. } = header.find_score(mem, wanted, true)?;
-        let Some(index) = index.checked_sub(1) else { return Ok(false) };
-        let is_within = index > 0
+        let spot = self.find_item(mem, &header, wanted, entry)?;
+        let (leaf, index) = (&spot.leaf, spot.index);
+        let stays = index > 0
             && index + 1 < leaf.count()
             && leaf.bits(mem, index - 1)? < bits
             && bits < leaf.bits(mem, index + 1)?;
-        if !is_within || leaf.entry(mem, index)? != entry {
-            return Ok(false);
+        if stays {
+            return mem.store_u64(leaf.item_at(leaf.head[1 + index]), bits);
         }
-        mem.store_u64(leaf.item_at(leaf.head[1 + index]), bits)?;
-        Ok(true)
+        let to = header.find_score(mem, Wanted { bits, ..wanted }, false)?;
+        let divides_or_joins = leaf.count() <= LEAN_ITEMS || to.leaf.count() == ITEMS_MAX;
+        if divides_or_joins || to.leaf.at == leaf.at {
+            self.remove_at(mem, &header, spot)?;
+            return self.insert(mem, Wanted { bits, ..wanted }, entry);
+        }
+        // No node comes or goes: what lies above both leaves counts as many items as before.
+        let (from, into) = (spot.way, to.way);
+        let (mut leaf, mut other) = (spot.leaf, to.leaf);
+        leaf.remove(mem, index)?;
+        other.insert(mem, to.index, (bits, entry))?;
+        for (from, into) in from.steps().iter().zip(into.steps()) {
+            if (from.node, from.number) != (into.node, into.number) {
+                store_items(mem, from.node, from.number, from.items.saturating_sub(1))?;
+                store_items(mem, into.node, into.number, into.items + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the item at an end out. `None` without items.
+    pub fn pop(self, mem: &mut Mem<'_>, end: End) -> Result<Option<Scored>, Abort> {
+        let header = Header::load(mem, self.at)?;
+        if header.len == 0 {
+            return Ok(None);
+        }
+        let (way, leaf) = header.way_to_end(mem, end)?;
+        let leaf = Leaf::load(mem, leaf)?;
+        let index = if end == End::First { 0 } else { leaf.count().saturating_sub(1) };
+        if leaf.count() == 0 {
+            return Err(damaged(self.at, "an order without an item that it should have"));
+        }
+        let item = (leaf.bits(mem, index)?, leaf.entry(mem, index)?);
+        // The next one to be popped, if there is a command more.
+        let next = if end == End::First { 1 } else { index.saturating_sub(1) };
+        if next < leaf.count() {
+            let entry = leaf.entry(mem, next)?;
+            mem.will_read(&[ByteRange::new(entry, ENTRY_BYTES_FETCHED)]);
+        }
+        self.remove_at(mem, &header, Spot { way, leaf, index })?;
+        Ok(Some(item))
     }
 
     /// How many items come before a place in the order, or also one that has it.

@@ -210,11 +210,8 @@ fn orders_of_scores_are_as_an_ordered_set() {
             let old = before.map(|bits| Wanted { bits, member: name });
             let new = Wanted { bits, member: name };
             match old {
-                Some(old) if grows && scores.replace(tx, old, entry, bits)? => Ok(()),
-                Some(old) => {
-                    scores.remove(tx, old, entry)?;
-                    if grows { scores.insert(tx, new, entry) } else { Ok(()) }
-                }
+                Some(old) if grows => scores.shift(tx, old, entry, bits),
+                Some(old) => scores.remove(tx, old, entry),
                 None if grows => scores.insert(tx, new, entry),
                 None => Ok(()),
             }
@@ -253,6 +250,12 @@ fn orders_of_scores_are_as_an_ordered_set() {
         .unwrap();
     }
     assert!(most > 250, "{most}");
+    for end in [End::First, End::Last, End::Last, End::First] {
+        let popped = lane.run(|tx| scores.pop(tx, end)).unwrap().unwrap();
+        let right = if end == End::First { model.pop_first() } else { model.pop_last() };
+        let (bits, name) = right.unwrap();
+        assert_eq!(popped, (bits, entries[&name]));
+    }
     while !lane.run(|tx| scores.drop_leaves(tx, 3)).unwrap() {}
 }
 
