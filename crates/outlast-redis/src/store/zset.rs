@@ -178,14 +178,14 @@ impl Zset {
             }
             Body::Scores { table, scores } => {
                 let at = |score| Wanted { bits: sortable(score), member };
-                let entry = table
-                    .write(keys.mem, keys.root.hasher, place, member, hash, &content)?
-                    .entry
-                    .at;
-                match old {
-                    Some(old) => scores.shift(keys.mem, at(old), entry, sortable(score)),
-                    None => scores.insert(keys.mem, at(score), entry),
+                let (mem, hasher) = (&mut *keys.mem, keys.root.hasher);
+                if let Some(old) = old {
+                    let place = table.write(mem, hasher, place, member, hash, &content)?;
+                    return scores.shift(mem, at(old), place.entry.at, sortable(score));
                 }
+                let aim = scores.aim(mem, at(score))?;
+                let place = table.write(mem, hasher, place, member, hash, &content)?;
+                scores.insert_at(mem, aim, at(score), place.entry.at)
             }
         }
     }

@@ -196,14 +196,27 @@ impl Leaf {
     }
 }
 
+/// The way to the leaf where an item is, or is to be put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aim {
+    header: Header,
+    way: Way,
+    leaf: PoolOffset,
+}
+
+impl Aim {
+    /// The place in the leaf behind all items before that place in the order, or also behind the one that has it.
+    fn spot(self, mem: &mut Mem<'_>, wanted: Wanted<'_>, or_equal: bool) -> Result<Spot, Abort> {
+        let leaf = Leaf::load(mem, self.leaf)?;
+        let index = leaf.rank(mem, wanted, or_equal)?;
+        Ok(Spot { way: self.way, leaf, index })
+    }
+}
+
 impl Header {
-    /// The way to the place behind all items before that place in the order, or also behind the one that has it.
-    fn find_score(
-        &self,
-        mem: &mut Mem<'_>,
-        wanted: Wanted<'_>,
-        or_equal: bool,
-    ) -> Result<Spot, Abort> {
+    /// The way to the leaf with the place behind all items before that place in the order, or also behind the one that has
+    /// it. The leaf is announced: a search looks at most of its lines, each behind the one before.
+    fn aim(self, mem: &mut Mem<'_>, wanted: Wanted<'_>, or_equal: bool) -> Result<Aim, Abort> {
         let (mut node, mut way) = (self.root, Way::new());
         for level in (0..self.levels).rev() {
             let count = child_count(mem, node)?;
@@ -227,11 +240,8 @@ impl Header {
             }
             node = way.go(mem, node, low - 1, count)?.at;
         }
-        // A search looks at most of its lines, each behind the one before.
         mem.will_read(&[ByteRange::new(node, NODE_BYTES as u64)]);
-        let leaf = Leaf::load(mem, node)?;
-        let index = leaf.rank(mem, wanted, or_equal)?;
-        Ok(Spot { way, leaf, index })
+        Ok(Aim { header: self, way, leaf: node })
     }
 }
 
@@ -250,6 +260,11 @@ impl Scores {
         self.seq().len(mem)
     }
 
+    /// The way to the leaf where a new item is to be put, which is fetched meanwhile.
+    pub fn aim(self, mem: &mut Mem<'_>, wanted: Wanted<'_>) -> Result<Aim, Abort> {
+        Header::load(mem, self.at)?.aim(mem, wanted, false)
+    }
+
     /// Puts the entry of a member where its score has it.
     pub fn insert(
         self,
@@ -257,8 +272,20 @@ impl Scores {
         wanted: Wanted<'_>,
         entry: PoolOffset,
     ) -> Result<(), Abort> {
-        let header = Header::load(mem, self.at)?;
-        let Spot { way, mut leaf, index } = header.find_score(mem, wanted, false)?;
+        let aim = self.aim(mem, wanted)?;
+        self.insert_at(mem, aim, wanted, entry)
+    }
+
+    /// The same where the way was found, since when the order has not changed.
+    pub fn insert_at(
+        self,
+        mem: &mut Mem<'_>,
+        aim: Aim,
+        wanted: Wanted<'_>,
+        entry: PoolOffset,
+    ) -> Result<(), Abort> {
+        let header = aim.header;
+        let Spot { way, mut leaf, index } = aim.spot(mem, wanted, false)?;
         let is_first = index == 0 && way.is_first();
         let is_last = index == leaf.count() && way.is_last();
         let item = (wanted.bits, entry);
@@ -293,7 +320,8 @@ impl Scores {
         entry: PoolOffset,
     ) -> Result<(), Abort> {
         let header = Header::load(mem, self.at)?;
-        let spot = self.find_item(mem, &header, wanted, entry)?;
+        let aim = header.aim(mem, wanted, true)?;
+        let spot = self.find_item(mem, aim, wanted, entry)?;
         self.remove_at(mem, &header, spot)
     }
 
@@ -301,12 +329,12 @@ impl Scores {
     fn find_item(
         self,
         mem: &mut Mem<'_>,
-        header: &Header,
+        aim: Aim,
         wanted: Wanted<'_>,
         entry: PoolOffset,
     ) -> Result<Spot, Abort> {
         let lacks = || damaged(self.at, "an order without an item that it should have");
-        let spot = header.find_score(mem, wanted, true)?;
+        let spot = aim.spot(mem, wanted, true)?;
         let index = spot.index.checked_sub(1).ok_or_else(lacks)?;
         match spot.leaf.entry(mem, index)? == entry {
             true => Ok(Spot { index, ..spot }),
@@ -334,7 +362,10 @@ impl Scores {
         bits: u64,
     ) -> Result<(), Abort> {
         let header = Header::load(mem, self.at)?;
-        let spot = self.find_item(mem, &header, wanted, entry)?;
+        let new = Wanted { bits, ..wanted };
+        // Both leaves are fetched together.
+        let (aim, new_aim) = (header.aim(mem, wanted, true)?, header.aim(mem, new, false)?);
+        let spot = self.find_item(mem, aim, wanted, entry)?;
         let (leaf, index) = (&spot.leaf, spot.index);
         let stays = index > 0
             && index + 1 < leaf.count()
@@ -343,11 +374,11 @@ impl Scores {
         if stays {
             return mem.store_u64(leaf.item_at(leaf.head[1 + index]), bits);
         }
-        let to = header.find_score(mem, Wanted { bits, ..wanted }, false)?;
+        let to = new_aim.spot(mem, new, false)?;
         let divides_or_joins = leaf.count() <= LEAN_ITEMS || to.leaf.count() == ITEMS_MAX;
         if divides_or_joins || to.leaf.at == leaf.at {
             self.remove_at(mem, &header, spot)?;
-            return self.insert(mem, Wanted { bits, ..wanted }, entry);
+            return self.insert(mem, new, entry);
         }
         // No node comes or goes: what lies above both leaves counts as many items as before.
         let (from, into) = (spot.way, to.way);
@@ -389,7 +420,8 @@ impl Scores {
     /// How many items come before a place in the order, or also one that has it.
     pub fn rank(self, mem: &mut Mem<'_>, wanted: Wanted<'_>, or_equal: bool) -> Result<u64, Abort> {
         let header = Header::load(mem, self.at)?;
-        let Spot { way, index, .. } = header.find_score(mem, wanted, or_equal)?;
+        let Spot { way, index, .. } =
+            header.aim(mem, wanted, or_equal)?.spot(mem, wanted, or_equal)?;
         let mut before = index as u64;
         for step in way.steps() {
             before += sum(&load_children(mem, step.node)?[..step.number]);
