@@ -170,7 +170,8 @@ impl Table {
         Ok(None)
     }
 
-    /// Announces lookups: their buckets are fetched together, then the first entry of each that may be meant.
+    /// Announces lookups: their buckets are fetched together, then the first entry of each, of one that is not meant the
+    /// word that leads on.
     pub fn will_find(self, mem: &mut Mem<'_>, hashes: &[u64]) -> Result<(), Abort> {
         let buckets = self.buckets(mem)?;
         let mut slots = [PoolOffset(0); FOUND_TOGETHER_MAX];
@@ -180,8 +181,9 @@ impl Table {
         }
         for (slot, hash) in slots.into_iter().zip(hashes) {
             let word = mem.load_u64(slot)?;
-            if let Some(at) = entry::pointer(word).filter(|_| entry::has_tag(word, *hash)) {
-                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
+            if let Some(at) = entry::pointer(word) {
+                let bytes = if entry::has_tag(word, *hash) { FETCHED_BYTES } else { 8 };
+                mem.will_read(&[ByteRange::new(at, bytes)]);
             }
         }
         Ok(())
@@ -344,10 +346,22 @@ impl Table {
                 mem.store_u64(end, 0)?;
             }
         }
-        // The bucket whose turn is next has its slot beside this one, and its entries far away.
-        if from + 1 < below {
-            let next = self.slot(mem, from + 1)?;
-            if let Some(at) = entry::pointer(mem.load_u64(next)?) {
+        self.will_split(mem, from + 1, below)
+    }
+
+    /// Announces the entries of the buckets whose turn is next: their slots lie beside each other, and they far away. The
+    /// first one of the second bucket is fetched, and the second one of the first bucket.
+    fn will_split(self, mem: &mut Mem<'_>, from: u64, below: u64) -> Result<(), Abort> {
+        for (bucket, is_fetched) in [(from, true), (from + 1, false)] {
+            if bucket >= below {
+                break;
+            }
+            let slot = self.slot(mem, bucket)?;
+            let mut at = entry::pointer(mem.load_u64(slot)?);
+            if let (Some(first), true) = (at, is_fetched) {
+                at = entry::pointer(mem.load_u64(first)?);
+            }
+            if let Some(at) = at {
                 mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
             }
         }
