@@ -248,7 +248,7 @@ impl Ends {
     }
 
     /// Makes ends part of the sequence within which that index lies, and returns its index there.
-    fn to_between(&mut self, mem: &mut Mem<'_>, index: u64) -> Result<u64, Abort> {
+    fn reach_between(&mut self, mem: &mut Mem<'_>, index: u64) -> Result<u64, Abort> {
         if index < self.first.head.items as u64 {
             self.close(mem, End::First)?;
         }
@@ -267,7 +267,7 @@ impl Ends {
         if index >= self.len() {
             return self.push(mem, End::Last, item);
         }
-        let index = self.to_between(mem, index)?;
+        let index = self.reach_between(mem, index)?;
         self.seq().insert(mem, index, item)?;
         self.between += 1;
         Ok(())
@@ -282,7 +282,7 @@ impl Ends {
             return self.pop(mem, End::Last);
         }
         // The item itself is to be in the sequence, not only the place before it.
-        let index = self.to_between(mem, index)?;
+        let index = self.reach_between(mem, index)?;
         if index == self.between {
             self.close(mem, End::Last)?;
         }

@@ -32,7 +32,7 @@ const JOINED_ITEMS_MAX: usize = 16;
 const ENTRY_BYTES_FETCHED: u64 = 48;
 
 const _: () = assert!(HEAD_BYTES + ITEMS_MAX * ITEM_BYTES == NODE_BYTES);
-const _: () = assert!(1 + ITEMS_MAX <= HEAD_BYTES && ITEMS_MAX < 32);
+const _: () = assert!(ITEMS_MAX < HEAD_BYTES && ITEMS_MAX < 32);
 
 /// A place in the order, whether or not an item has it.
 #[derive(Clone, Copy, Debug)]
