@@ -33,9 +33,9 @@ pub(super) use scores::leaf_items;
 pub(crate) use scores::{Scores, Wanted};
 
 use node::{
-    CHILDREN_MAX, Child, Leaf, Stored, bound_of, child_count, compare, free_stored, load_bound,
-    load_child, load_children, new_inner, resolve, show_stored, store_children, store_items, sum,
-    to_stored,
+    CHILDREN_MAX, Child, Head, LEAF_BYTES, Leaf, Stored, bound_of, child_count, compare,
+    free_stored, leaf_place, load_bound, load_child, load_children, new_inner, resolve,
+    show_stored, store_children, store_items, sum, to_stored,
 };
 
 mod ends;
@@ -310,10 +310,25 @@ impl Seq {
         self.insert_at(mem, &header, spot, &stored)
     }
 
-    /// Puts an item at the end.
+    /// Puts an item at the end, behind which it belongs if the sequence is sorted.
     pub fn push(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
-        let len = self.len(mem)?;
-        self.insert(mem, len, item)
+        let header = Header::load(mem, self.at)?;
+        if header.root.0 == 0 {
+            return self.insert(mem, header.len, item);
+        }
+        let stored = to_stored(mem, item)?;
+        let (way, at) = header.way_to_end(mem, End::Last)?;
+        let head = Head::load(mem, at)?;
+        if head.end() + stored.len() > LEAF_BYTES {
+            let leaf = Leaf::load_with(mem, at, head)?;
+            let spot = Spot { index: leaf.items, way, leaf };
+            return self.insert_at(mem, &header, spot, &stored);
+        }
+        // The leaf's items need not be looked at.
+        mem.store(leaf_place(at, head.end()), &stored)?;
+        let used = head.used + stored.len();
+        Head { items: head.items + 1, used, ..head }.store(mem, at)?;
+        self.grow(mem, &header, way.steps(), (1, None), (false, true))
     }
 
     fn insert_at(
