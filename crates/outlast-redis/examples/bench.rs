@@ -5,6 +5,9 @@
 //! `/dev/shm`. Subjects take turns; medians are printed with their quartiles. `bench disk [ROUNDS
 //! [COMMANDS]]` puts pipelines of writes on the disk of `/var/tmp` instead, where each commit waits for a sync,
 //! beside Redis with an AOF that is synced always, and beside the same server without syncs.
+//!
+//! `bench table [ROUNDS [COMMANDS [NAMES]]]` prints a table of all tests of `redis-benchmark`, or those named, by pipelines
+//! of 16 and 1 in `/dev/shm` and on the disk of `/var/tmp`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -17,7 +20,9 @@ use outlast::Pool;
 use outlast::medium::{MapOptions, OpenOptions};
 use outlast::recover::UnrecoveredPool;
 use outlast_measure::{Rounds, Spread, Times};
-use outlast_redis::beside::{BOUND, BesideError, Running, SUBJECTS, Subject, Turn, Work};
+use outlast_redis::beside::{
+    BOUND, BesideError, Running, SUBJECTS, Subject, TESTS, Test, Turn, Work,
+};
 use outlast_redis::{Options, Server, create_pool};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
@@ -92,6 +97,63 @@ fn disk(rounds: u32, commands: u32) -> Outcome<()> {
             work.test, work.pipeline
         );
     }
+    Ok(())
+}
+
+/// Redis' AOF that is synced always: the same promise as ours.
+const ALWAYS: usize = 4;
+
+/// All tests of the benchmark, or those named, in memory and on a disk.
+fn table(rounds: u32, commands: u32, names: Option<&str>) -> Outcome<()> {
+    let chosen: Vec<&Test> = match names {
+        None => TESTS.iter().collect(),
+        Some(names) => names
+            .split(',')
+            .map(|name| {
+                let found = TESTS.iter().find(|test| test.name.eq_ignore_ascii_case(name));
+                found.ok_or_else(|| format!("no test of redis-benchmark is called {name}"))
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    // Ours, and the real one without AOF, with everysec and with always.
+    let subjects = [0, 2, 3, ALWAYS].map(|number| &SUBJECTS[number]);
+    println!(
+        "CPU of the server in us a command, its share of Redis with AOF always; thousand a second"
+    );
+    for (place, folder) in [("memory", "/dev/shm"), ("disk", "/var/tmp")] {
+        for pipeline in [16, 1] {
+            println!(
+                "\n| {place} ({folder}), pipeline of {pipeline} | swift | no AOF | everysec | always | share | swift | no AOF | everysec | always |"
+            );
+            println!("|---|---|---|---|---|---|---|---|---|---|");
+            for test in &chosen {
+                row(rounds, commands, (test, pipeline), Path::new(folder), &subjects)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    rounds: u32,
+    commands: u32,
+    (test, pipeline): (&Test, u32),
+    folder: &Path,
+    subjects: &[&Subject],
+) -> Outcome<()> {
+    // As many take much longer without a pipeline.
+    let commands = if pipeline > 1 { commands } else { (commands / 8).max(1) };
+    let turns = Rounds::new(rounds, 1).run(subjects.len(), |number, _| {
+        Running::start(subjects[number], folder, &serve)?.turn_of(test, commands, pipeline)
+    })?;
+    let cells = |figure: &dyn Fn(&Turn) -> f64, digits: usize| -> Vec<String> {
+        turns.iter().map(|turns| format!("{:.digits$}", of_turns(turns, figure))).collect()
+    };
+    let [ours, .., always] = &turns[..] else { return Err("no subjects".into()) };
+    let shares = ours.iter().zip(always).map(|(ours, always)| ours.cpu_us() / always.cpu_us());
+    let share = Spread::of(shares).ok_or("no rounds")?;
+    let (cpu, rate) = (cells(&Turn::cpu_us, 2), cells(&|turn| turn.rate / 1e3, 1));
+    println!("| `{}` | {} | {share:.2} | {} |", test.name, cpu.join(" | "), rate.join(" | "));
     Ok(())
 }
 
@@ -363,6 +425,11 @@ fn main() -> Outcome<()> {
         let number = |at: usize| words.get(at).map(|word| word.parse()).transpose();
         let (rounds, commands) = (number(1)?.unwrap_or(5), number(2)?.unwrap_or(100_000));
         return disk(rounds, commands);
+    }
+    if words.first().is_some_and(|word| word == "table") {
+        let number = |at: usize| words.get(at).map(|word| word.parse()).transpose();
+        let (rounds, commands) = (number(1)?.unwrap_or(3), number(2)?.unwrap_or(80_000));
+        return table(rounds, commands, words.get(3).map(String::as_str));
     }
     let mut words = words.into_iter();
     let rounds = words.next().map_or(Ok(5), |word| word.parse())?;

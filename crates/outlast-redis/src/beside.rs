@@ -1,6 +1,6 @@
 //! The server beside the real Redis: each in a process of its own, loaded by `redis-benchmark`.
 //!
-//! CPU time is the system's count of a server's process while the clients ran: it depends less than
+//! [`TESTS`] are all that `redis-benchmark` knows. CPU time is the system's count of a server's process while the clients ran: it depends less than
 //! throughput on what else a machine does, and on how fast the clients are.
 
 use std::io::{self, Read, Write};
@@ -8,6 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+mod redis_benchmark;
+
+pub use redis_benchmark::{TESTS, Test};
 
 /// A server that is compared.
 #[derive(Clone, Copy, Debug)]
@@ -199,16 +203,26 @@ impl Running {
     /// # Errors
     /// A benchmark that cannot be run or prints no figure.
     pub fn load(&self, commands: u32, work: Work) -> Result<f64, BesideError> {
+        let bytes = work.bytes.to_string();
+        self.benchmark(commands, work.pipeline, 100_000, &["-d", &bytes, "-t", work.test])
+    }
+
+    /// Commands per second of one test by `redis-benchmark`, with so many keys or members drawn by chance.
+    fn benchmark(
+        &self,
+        commands: u32,
+        pipeline: u32,
+        keys: u32,
+        test: &[&str],
+    ) -> Result<f64, BesideError> {
         let output = Command::new(PROGRAMS[1])
-            .args(["-p", &self.port.to_string(), "-c", "8", "--csv", "-r", "100000"])
-            .args(["-n", &commands.to_string(), "-t", work.test, "-d", &work.bytes.to_string()])
-            .args(["-P", &work.pipeline.to_string()])
+            .args(["-p", &self.port.to_string(), "-c", "8", "--csv", "-r", &keys.to_string()])
+            .args(["-n", &commands.to_string(), "-P", &pipeline.to_string()])
+            .args(test)
             .output()
             .map_err(named(PROGRAMS[1]))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let head = format!("\"{}", work.test.to_uppercase());
-        let row = text.lines().find(|line| line.starts_with(&head));
-        let rate = row.and_then(|row| row.split(',').nth(1)).map(|rate| rate.trim_matches('"'));
+        let rate = text.lines().last().and_then(|row| row.split("\",\"").nth(1));
         let rate = rate.and_then(|rate| rate.parse().ok());
         rate.ok_or_else(|| BesideError::NoFigure(text.trim().to_owned()))
     }
@@ -234,16 +248,30 @@ impl Running {
         self.cpu_micros().map(|[user, system]| user + system)
     }
 
-    /// The same in user mode and in the kernel.
+    /// The same in user mode and in the kernel. The system counts the two in hundredths of a second, their sum for each
+    /// thread in nanoseconds.
     fn cpu_micros(&self) -> Result<[f64; 2], BesideError> {
         let path = format!("/proc/{}/stat", self.process.id());
         let stat = std::fs::read_to_string(&path).map_err(named(&*path))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks = |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok());
-        match (ticks(11), ticks(12)) {
-            (Some(user), Some(system)) => Ok([user * 1e4, system * 1e4]),
-            _ => Err(BesideError::Io(path, io::Error::from(io::ErrorKind::InvalidData))),
+        let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
+            return Err(BesideError::Io(path, io::Error::from(io::ErrorKind::InvalidData)));
+        };
+        let both = self.threads_nanos().map_or((user + system) * 1e4, |nanos| nanos / 1e3);
+        let share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
+        Ok([both * share, both * (1.0 - share)])
+    }
+
+    /// Nanoseconds of CPU that its threads have used, where the system tells.
+    fn threads_nanos(&self) -> Option<f64> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).ok()?;
+        let mut nanos = 0.0;
+        for thread in threads {
+            let stat = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            nanos += stat.split_whitespace().next()?.parse::<f64>().ok()?;
         }
+        Some(nanos)
     }
 }
 

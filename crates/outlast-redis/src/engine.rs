@@ -116,6 +116,24 @@ impl Engine {
         crate::server::run_data(command, &mut ctx, 0)
     }
 
+    /// Gives a large list or sorted set the structure that former versions gave it: tests of their pools want it.
+    /// `false` where the key has no such value.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    #[doc(hidden)]
+    pub fn make_former(&mut self, tx: &mut dyn Transact, key: &[u8]) -> Result<bool, Abort> {
+        let mut keys = Keys {
+            mem: tx,
+            root: self.root,
+            database: self.database,
+            now: self.now_ms,
+            changes: &mut self.changes,
+            random: &mut self.random,
+        };
+        crate::store::former::make_former(&mut keys, key)
+    }
+
     /// Frees some of what commands have discarded. `false` when nothing is left.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::commands::{Ctx, Done, NO_SUCH_KEY, SYNTAX, int, is};
 use crate::glob;
 use crate::store::entry::{Entry, Kind};
-use crate::store::seq::Seq;
+use crate::store::seq::{End, Ends, Scores, Seq, Wanted};
 use crate::store::stream::Stream;
 use crate::store::table::{Content, Table};
 use crate::store::{DATABASES, Found, Keys};
@@ -213,6 +213,29 @@ fn copy_of_value(ctx: &mut Ctx<'_>, entry: &Entry) -> Result<Vec<u8>, crate::com
         Kind::ListSeq => {
             value.extend_from_slice(&copy_seq(mem, Seq { at: first }, false)?.0.to_le_bytes());
         }
+        Kind::ListEnds => {
+            let (from, mut to) = (Ends::load(mem, first)?, Ends::create(mem)?);
+            for index in 0..from.len() {
+                if let Some(item) = from.get(mem, index)? {
+                    to.push(mem, End::Last, &item)?;
+                }
+            }
+            value.extend_from_slice(&to.at.0.to_le_bytes());
+        }
+        Kind::ZsetScores => {
+            let from = Scores { at: entry.large_at(mem, 1)? };
+            let (table, scores) = (Table::create(mem)?, Scores::create(mem)?);
+            from.scan(mem, 0, u64::MAX, &mut |mem, (bits, at)| {
+                let member = Entry::load(mem, at)?;
+                let (name, score) = (member.key(mem)?, member.value(mem)?);
+                let content = Content { kind: Kind::String, value: &score, deadline: None };
+                let place = table.write(mem, hasher, None, &name, hasher.hash(&name), &content)?;
+                scores.insert(mem, Wanted { bits, member: &name }, place.entry.at)?;
+                Ok(true)
+            })?;
+            value.extend_from_slice(&table.at.0.to_le_bytes());
+            value.extend_from_slice(&scores.at.0.to_le_bytes());
+        }
         Kind::ZsetTree => {
             let second = entry.large_at(mem, 1)?;
             value.extend_from_slice(&copy_table(mem)?.0.to_le_bytes());
@@ -310,8 +333,8 @@ pub(crate) fn encoding(
         Kind::String => "raw",
         Kind::HashBlob | Kind::ListBlob | Kind::ZsetBlob | Kind::SetBlob => "listpack",
         Kind::HashTable | Kind::SetTable => "hashtable",
-        Kind::ListSeq => "quicklist",
-        Kind::ZsetTree => "skiplist",
+        Kind::ListSeq | Kind::ListEnds => "quicklist",
+        Kind::ZsetTree | Kind::ZsetScores => "skiplist",
         Kind::Stream => "stream",
     })
 }

@@ -122,15 +122,18 @@ pub(super) fn spop(ctx: &mut Ctx<'_>) -> Done {
     };
     let key = ctx.args.at(1);
     let mut dict = to_write(ctx, key)?;
-    let drawn = dict.draw(&mut ctx.keys, count.map_or(1, |count| count as i64))?;
+    let Some(count) = count else {
+        let drawn = dict.pop_random(&mut ctx.keys)?;
+        dict.save(&mut ctx.keys, key)?;
+        ctx.out.bulk_or_null(drawn.as_deref());
+        return Ok(());
+    };
+    let drawn = dict.draw(&mut ctx.keys, count as i64)?;
     for (member, _) in &drawn {
         dict.remove(&mut ctx.keys, member)?;
     }
     dict.save(&mut ctx.keys, key)?;
-    match count {
-        None => ctx.out.bulk_or_null(drawn.first().map(|(member, _)| member.as_slice())),
-        Some(_) => answer_set(ctx, drawn.iter().map(|(member, _)| member)),
-    }
+    answer_set(ctx, drawn.iter().map(|(member, _)| member));
     Ok(())
 }
 

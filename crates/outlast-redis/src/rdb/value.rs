@@ -219,7 +219,7 @@ fn store_group(keys: &mut Keys<'_>, group: Group, value: &GroupValue) -> Result<
 pub(crate) fn load(keys: &mut Keys<'_>, found: Found) -> Result<Value, Abort> {
     Ok(match found.kind() {
         Kind::String => Value::String(found.entry().value(keys.mem)?),
-        Kind::ListBlob | Kind::ListSeq => {
+        Kind::ListBlob | Kind::ListSeq | Kind::ListEnds => {
             let list = List::load(keys, Some(found))?;
             Value::List(list.all(keys)?)
         }
@@ -231,7 +231,7 @@ pub(crate) fn load(keys: &mut Keys<'_>, found: Found) -> Result<Value, Abort> {
             let hash = Dict::load(keys, Shape::Hash, Some(found))?;
             Value::Hash(hash.all(keys)?)
         }
-        Kind::ZsetBlob | Kind::ZsetTree => {
+        Kind::ZsetBlob | Kind::ZsetTree | Kind::ZsetScores => {
             let zset = Zset::load(keys, Some(found))?;
             Value::Zset(zset.slice(keys, 0, u64::MAX)?)
         }

@@ -67,6 +67,11 @@ impl Request {
         self.outcome.as_ref()?.as_ref().ok().copied()
     }
 
+    /// Whether some of its bytes were parsed.
+    pub fn is_begun(&self) -> bool {
+        self.outcome.is_some() || self.read > 0 || self.searched > 0
+    }
+
     /// Whether its end, or an error, was found.
     pub fn is_done(&self) -> bool {
         self.outcome.is_some()

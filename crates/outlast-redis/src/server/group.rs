@@ -97,6 +97,9 @@ impl State {
             return (is_whole || client.input.len() > HTTP_BYTES_MAX)
                 .then_some(Next::Own(slot, Own::Http));
         }
+        if !client.request.is_begun() {
+            self.ahead.hand_over(slot, client);
+        }
         if client.request.whole().is_none() {
             match client.request.parse(&client.input[client.start..], &limits) {
                 Ok(Parsed::Partly) => return None,
@@ -304,6 +307,7 @@ impl State {
     /// The group has not happened.
     fn rewind(&mut self) {
         self.changes.forget();
+        self.ahead.forget();
         while let Some(touched) = self.touched.pop() {
             let slot = touched.slot;
             let Some(mut client) = self.clients.get_mut(slot).and_then(Option::take) else {
@@ -409,6 +413,7 @@ impl State {
                 break;
             }
         }
+        self.ahead.forget();
         Ok(())
     }
 

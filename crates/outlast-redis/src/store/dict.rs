@@ -217,6 +217,21 @@ impl Dict {
         }
     }
 
+    /// Takes one of the members out.
+    pub fn pop_random(&mut self, keys: &mut Keys<'_>) -> Result<Option<Vec<u8>>, Abort> {
+        let Body::Table(table) = self.body else {
+            let Some((member, _)) = self.random(keys)? else { return Ok(None) };
+            self.remove(keys, &member)?;
+            return Ok(Some(member));
+        };
+        let Some(place) = table.random(keys.mem, keys.random)? else { return Ok(None) };
+        let member = place.entry.key(keys.mem)?;
+        table.remove(keys.mem, place)?;
+        table.shrink(keys.mem)?;
+        self.is_changed = true;
+        Ok(Some(member))
+    }
+
     /// Some members: with a negative count any of them again and again, else different ones.
     pub fn draw(&self, keys: &mut Keys<'_>, count: i64) -> Result<Vec<Member>, Abort> {
         let len = self.len(keys)?;

@@ -9,8 +9,11 @@
 //! A word that leads to an entry has the offset ÷ 16 in 40 bits and the upper 24 bits of the key's
 //! hash above, so that another key's entry is seldom looked at.
 
+use std::cmp::Ordering;
+
 use outlast::{Abort, PoolOffset};
 
+use crate::store::hasher::Hasher;
 use crate::store::mem::{Mem, damaged};
 use crate::store::size::rounded;
 
@@ -38,7 +41,7 @@ pub(crate) enum Kind {
     HashTable = 2,
     /// Items one after the other.
     ListBlob = 3,
-    /// A sequence of items.
+    /// A sequence of items, as former versions made it: a change makes it `ListEnds`.
     ListSeq = 4,
     /// Members one after the other.
     SetBlob = 5,
@@ -46,14 +49,18 @@ pub(crate) enum Kind {
     SetTable = 6,
     /// Members and scores one after the other, in the order of scores.
     ZsetBlob = 7,
-    /// A table of members and a sequence in the order of scores.
+    /// A table of members and a sequence of scores with members, as former versions made it.
     ZsetTree = 8,
     /// A stream.
     Stream = 9,
+    /// A sequence of items whose ends are open.
+    ListEnds = 10,
+    /// A table of members and the order of their scores.
+    ZsetScores = 11,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::String,
         Self::HashBlob,
         Self::HashTable,
@@ -64,6 +71,8 @@ impl Kind {
         Self::ZsetBlob,
         Self::ZsetTree,
         Self::Stream,
+        Self::ListEnds,
+        Self::ZsetScores,
     ];
 
     /// The value's type, as `TYPE` names it.
@@ -71,19 +80,22 @@ impl Kind {
         match self {
             Self::String => "string",
             Self::HashBlob | Self::HashTable => "hash",
-            Self::ListBlob | Self::ListSeq => "list",
+            Self::ListBlob | Self::ListSeq | Self::ListEnds => "list",
             Self::SetBlob | Self::SetTable => "set",
-            Self::ZsetBlob | Self::ZsetTree => "zset",
+            Self::ZsetBlob | Self::ZsetTree | Self::ZsetScores => "zset",
             Self::Stream => "stream",
         }
     }
 
     /// Whether the value leads to other blocks.
     pub fn is_large(self) -> bool {
-        matches!(
-            self,
-            Self::HashTable | Self::ListSeq | Self::SetTable | Self::ZsetTree | Self::Stream
-        )
+        match self {
+            Self::HashTable | Self::SetTable | Self::Stream => true,
+            Self::ListSeq | Self::ListEnds | Self::ZsetTree | Self::ZsetScores => true,
+            Self::String | Self::HashBlob | Self::ListBlob | Self::SetBlob | Self::ZsetBlob => {
+                false
+            }
+        }
     }
 }
 
@@ -167,6 +179,14 @@ impl Entry {
         Ok(PoolOffset(u64::from_le_bytes(word)))
     }
 
+    /// The two offsets that a large value begins with.
+    pub fn large_both(&self, mem: &mut Mem<'_>) -> Result<(PoolOffset, PoolOffset), Abort> {
+        let mut words = [0; 16];
+        mem.load(self.value_at(), &mut words)?;
+        let [first, second] = [0, 1].map(|index| words.as_chunks::<8>().0[index]);
+        Ok((PoolOffset(u64::from_le_bytes(first)), PoolOffset(u64::from_le_bytes(second))))
+    }
+
     /// When it expires, in ms since 1970.
     pub fn deadline(&self, mem: &mut Mem<'_>) -> Result<Option<u64>, Abort> {
         if !self.has_deadline {
@@ -175,6 +195,28 @@ impl Entry {
         let mut word = [0; 8];
         mem.load(self.deadline_at(), &mut word)?;
         Ok(Some(u64::from_le_bytes(word)))
+    }
+
+    /// The hash of its key.
+    pub fn hash(&self, mem: &mut Mem<'_>, hasher: Hasher) -> Result<u64, Abort> {
+        let mut short = [0; 64];
+        if let Some(key) = short.get_mut(..self.key_len) {
+            mem.load(self.key_at(), key)?;
+            return Ok(hasher.hash(key));
+        }
+        Ok(hasher.hash(&self.key(mem)?))
+    }
+
+    /// How its key compares to another.
+    pub fn compare_key(&self, mem: &mut Mem<'_>, other: &[u8]) -> Result<Ordering, Abort> {
+        let mut short = [0; 64];
+        if let Some(key) = short.get_mut(..self.key_len) {
+            mem.load(self.key_at(), key)?;
+            return Ok((*key).cmp(other));
+        }
+        // One byte more than the other has decides the order.
+        let len = self.key_len.min(other.len() + 1);
+        Ok(super::mem::load_vec(mem, self.key_at(), len)?.as_slice().cmp(other))
     }
 
     /// Whether it is the entry of that key.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0  next item, 0 for none
-//! 8  1 a table of members, 2 a sequence, 3 a table of keys, 4 a stream, 5 a group of a stream
+//! 8  1 a table of members, 2 a sequence, 3 a table of keys, 4 a stream, 5 a group of a stream, 6 a list with open
+//!    ends, 7 an order of scores, whose members may be gone
 //! 16 its offset
 //! ```
 
@@ -11,7 +12,7 @@ use outlast::{Abort, BlockKind, PoolOffset};
 use crate::store::entry::{Entry, Kind};
 use crate::store::layout::Root;
 use crate::store::mem::{Mem, damaged};
-use crate::store::seq::Seq;
+use crate::store::seq::{Ends, Scores, Seq};
 use crate::store::stream::{Group, Stream};
 use crate::store::table::Table;
 use crate::store::walk::Values;
@@ -21,10 +22,14 @@ const SEQUENCE: u64 = 2;
 const KEYS: u64 = 3;
 const STREAM: u64 = 4;
 const GROUP: u64 = 5;
+const ENDS: u64 = 6;
+const SCORES: u64 = 7;
 /// Bytes of an item of the list.
 pub(super) const ITEM_BYTES: u64 = 32;
 /// Entries that one transaction frees.
 const STEP: usize = 32;
+/// Leaves of an order that one transaction frees.
+const LEAVES_STEP: usize = 8;
 
 fn push(mem: &mut Mem<'_>, root: &Root, what: u64, at: PoolOffset) -> Result<(), Abort> {
     let item = mem.alloc(ITEM_BYTES, BlockKind::General)?;
@@ -41,6 +46,8 @@ pub(super) enum Part {
     Seq,
     Stream,
     Group,
+    Ends,
+    Scores,
 }
 
 /// The thing that an item of the list leads to, and where it is.
@@ -52,6 +59,8 @@ pub(super) fn parts(mem: &mut Mem<'_>, item: PoolOffset) -> Result<(Part, PoolOf
         SEQUENCE => Part::Seq,
         STREAM => Part::Stream,
         GROUP => Part::Group,
+        ENDS => Part::Ends,
+        SCORES => Part::Scores,
         _ => return Err(damaged(item, "an unknown thing to be freed")),
     };
     Ok((part, at))
@@ -62,17 +71,27 @@ pub(crate) fn discard(mem: &mut Mem<'_>, root: &Root, entry: &Entry) -> Result<(
     if !entry.kind.is_large() {
         return Ok(());
     }
-    let first = entry.large_at(mem, 0)?;
-    match entry.kind {
-        Kind::ListSeq => push(mem, root, SEQUENCE, first),
-        Kind::Stream => push(mem, root, STREAM, first),
-        Kind::ZsetTree => {
-            push(mem, root, MEMBERS, first)?;
-            let seq = entry.large_at(mem, 1)?;
-            push(mem, root, SEQUENCE, seq)
-        }
-        _ => push(mem, root, MEMBERS, first),
+    for (what, at) in large_parts(mem, entry)? {
+        push(mem, root, what, at)?;
     }
+    Ok(())
+}
+
+/// The large parts of a value that has some.
+fn large_parts(mem: &mut Mem<'_>, entry: &Entry) -> Result<Vec<(u64, PoolOffset)>, Abort> {
+    let (first, second) = match entry.kind {
+        Kind::ListSeq => (SEQUENCE, None),
+        Kind::ListEnds => (ENDS, None),
+        Kind::Stream => (STREAM, None),
+        Kind::ZsetTree => (MEMBERS, Some(SEQUENCE)),
+        Kind::ZsetScores => (MEMBERS, Some(SCORES)),
+        _ => (MEMBERS, None),
+    };
+    let mut parts = vec![(first, entry.large_at(mem, 0)?)];
+    if let Some(second) = second {
+        parts.push((second, entry.large_at(mem, 1)?));
+    }
+    Ok(parts)
 }
 
 /// A sequence is no longer wanted.
@@ -112,17 +131,7 @@ pub(crate) fn step(mem: &mut Mem<'_>, root: &Root) -> Result<bool, Abort> {
             let mut large = Vec::new();
             let gone = table.drain(mem, STEP, &mut |mem, entry| {
                 if entry.kind.is_large() {
-                    let second = entry.kind == Kind::ZsetTree;
-                    let first = entry.large_at(mem, 0)?;
-                    let what = match entry.kind {
-                        Kind::ListSeq => SEQUENCE,
-                        Kind::Stream => STREAM,
-                        _ => MEMBERS,
-                    };
-                    large.push((what, first));
-                    if second {
-                        large.push((SEQUENCE, entry.large_at(mem, 1)?));
-                    }
+                    large.extend(large_parts(mem, &entry)?);
                 }
                 Ok(())
             })?;
@@ -147,6 +156,13 @@ pub(crate) fn step(mem: &mut Mem<'_>, root: &Root) -> Result<bool, Abort> {
             }
             is_done
         }
+        ENDS => {
+            Ends::load(mem, at)?.free_ends(mem)?;
+            // The sequence between them is the rest.
+            mem.store_u64(item.plus(8), SEQUENCE)?;
+            false
+        }
+        SCORES => Scores { at }.drop_leaves(mem, LEAVES_STEP)?,
         STREAM => Stream { at }.drain(mem, STEP)?,
         GROUP => Group { at }.drain(mem, STEP)?,
         _ => return Err(damaged(item, "an unknown thing to be freed")),

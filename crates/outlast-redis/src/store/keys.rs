@@ -184,7 +184,7 @@ impl Keys<'_> {
         let Some(table) = self.table()? else { return Ok(()) };
         let Some(place) = table.find(self.mem, key, hash)? else { return Ok(()) };
         match place.entry.kind {
-            Kind::HashTable | Kind::SetTable | Kind::ZsetTree => {
+            Kind::HashTable | Kind::SetTable | Kind::ZsetTree | Kind::ZsetScores => {
                 let at = place.entry.large_at(self.mem, 0)?;
                 Table { at }.will_find(self.mem, members)
             }

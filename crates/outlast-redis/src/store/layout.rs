@@ -34,7 +34,11 @@ pub(crate) const IMPORT_DATABASE: usize = DATABASES;
 
 /// The feature that the pool has streams.
 pub(crate) const STREAMS: u64 = 1;
-const FEATURES: u64 = STREAMS;
+/// The feature that the pool has lists with open ends, and gaps in leaves.
+pub(crate) const ENDS: u64 = 2;
+/// The feature that the pool has orders of scores.
+pub(crate) const SCORES: u64 = 4;
+const FEATURES: u64 = STREAMS | ENDS | SCORES;
 
 /// The root block, and what never changes of it.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,7 @@
 pub(crate) mod blob;
 pub(crate) mod dict;
 pub(crate) mod entry;
+pub(crate) mod former;
 pub(crate) mod garbage;
 pub(crate) mod hasher;
 mod keys;

@@ -31,8 +31,8 @@ const BUCKETS_MAX: u64 = FIRST << (SEGMENTS - 1);
 pub(super) const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
 /// Cursors are the upper bits of a place: no table has more buckets.
 const CURSOR_SHIFT: u32 = 16;
-/// Chains are longer only by rare chance: what lies further back is drawn less often.
-const CHAIN_DRAWN_MAX: u64 = 8;
+/// Chains are longer only by rare chance: the entries of one that is are drawn less often.
+const CHAIN_FAIR_MAX: u64 = 4;
 /// Lookups that are announced together.
 pub(crate) const FOUND_TOGETHER_MAX: usize = 16;
 /// Bytes of an entry that are fetched before it is looked at: its head and a short key.
@@ -62,6 +62,12 @@ pub(crate) struct Content<'a> {
 }
 
 impl Content<'_> {
+    /// Its entry at a place.
+    fn entry(&self, at: PoolOffset, next: u64, key_len: usize) -> Entry {
+        let (value_len, has_deadline) = (self.value.len(), self.deadline.is_some());
+        Entry { at, next, kind: self.kind, key_len, value_len, has_deadline }
+    }
+
     fn bytes(&self, key_len: usize) -> u64 {
         Entry::bytes(key_len, self.value.len(), self.deadline.is_some())
     }
@@ -164,7 +170,8 @@ impl Table {
         Ok(None)
     }
 
-    /// Announces lookups: their buckets are fetched together, then the first entry of each that may be meant.
+    /// Announces lookups: their buckets are fetched together, then the first entry of each, of one that is not meant the
+    /// word that leads on.
     pub fn will_find(self, mem: &mut Mem<'_>, hashes: &[u64]) -> Result<(), Abort> {
         let buckets = self.buckets(mem)?;
         let mut slots = [PoolOffset(0); FOUND_TOGETHER_MAX];
@@ -174,8 +181,9 @@ impl Table {
         }
         for (slot, hash) in slots.into_iter().zip(hashes) {
             let word = mem.load_u64(slot)?;
-            if let Some(at) = entry::pointer(word).filter(|_| entry::has_tag(word, *hash)) {
-                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
+            if let Some(at) = entry::pointer(word) {
+                let bytes = if entry::has_tag(word, *hash) { FETCHED_BYTES } else { 8 };
+                mem.will_read(&[ByteRange::new(at, bytes)]);
             }
         }
         Ok(())
@@ -200,7 +208,8 @@ impl Table {
                 let at = Self::new_entry(mem, bytes, place.entry.next, key, content)?;
                 mem.store_u64(place.slot, entry::word(at, hash))?;
                 mem.free(place.entry.at)?;
-                Ok(Place { slot: place.slot, entry: Entry::load(mem, at)? })
+                let entry = content.entry(at, place.entry.next, key.len());
+                Ok(Place { slot: place.slot, entry })
             }
             None => {
                 let (len, mut buckets) = (self.len(mem)?, self.buckets(mem)?);
@@ -213,7 +222,7 @@ impl Table {
                 let at = Self::new_entry(mem, bytes, next, key, content)?;
                 mem.store_u64(slot, entry::word(at, hash))?;
                 self.set_len(mem, len + 1)?;
-                Ok(Place { slot, entry: Entry::load(mem, at)? })
+                Ok(Place { slot, entry: content.entry(at, next, key.len()) })
             }
         }
     }
@@ -324,8 +333,7 @@ impl Table {
         let mut ends = [(old_slot, Some(word)), (new_slot, None)];
         while let Some(at) = entry::pointer(word) {
             let entry = Entry::load(mem, at)?;
-            let key = entry.key(mem)?;
-            let goes = usize::from(hasher.hash(&key) & below != 0);
+            let goes = usize::from(entry.hash(mem, hasher)? & below != 0);
             let (end, stands) = ends[goes];
             if stands != Some(word) {
                 mem.store_u64(end, word)?;
@@ -336,6 +344,25 @@ impl Table {
         for (end, stands) in ends {
             if stands != Some(0) {
                 mem.store_u64(end, 0)?;
+            }
+        }
+        self.will_split(mem, from + 1, below)
+    }
+
+    /// Announces the entries of the buckets whose turn is next: their slots lie beside each other, and they far away. The
+    /// first one of the second bucket is fetched, and the second one of the first bucket.
+    fn will_split(self, mem: &mut Mem<'_>, from: u64, below: u64) -> Result<(), Abort> {
+        for (bucket, is_fetched) in [(from, true), (from + 1, false)] {
+            if bucket >= below {
+                break;
+            }
+            let slot = self.slot(mem, bucket)?;
+            let mut at = entry::pointer(mem.load_u64(slot)?);
+            if let (Some(first), true) = (at, is_fetched) {
+                at = entry::pointer(mem.load_u64(first)?);
+            }
+            if let Some(at) = at {
+                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
             }
         }
         Ok(())
@@ -417,25 +444,27 @@ impl Table {
         Ok(())
     }
 
-    /// One of the entries, each as likely as the others.
+    /// One of the entries, each as likely as the others: a bucket is taken as often as it has entries.
     pub fn random(self, mem: &mut Mem<'_>, random: &mut Random) -> Result<Option<Place>, Abort> {
         if self.len(mem)? == 0 {
             return Ok(None);
         }
         let buckets = self.buckets(mem)?;
         loop {
-            let bucket = random.below(buckets);
-            let wanted = random.below(CHAIN_DRAWN_MAX);
-            let (mut index, mut found) = (0, None);
-            self.each_of(mem, bucket, &mut |_, place| {
-                if index == wanted {
-                    found = Some(place);
-                }
-                index += 1;
-                Ok(())
-            })?;
-            if found.is_some() {
-                return Ok(found);
+            let first = self.slot(mem, random.below(buckets))?;
+            let (mut chain, mut word) = (0, mem.load_u64(first)?);
+            while let Some(at) = entry::pointer(word) {
+                (chain, word) = (chain + 1, mem.load_u64(at)?);
+            }
+            if random.below(CHAIN_FAIR_MAX) >= chain {
+                continue;
+            }
+            let mut slot = first;
+            for _ in 0..random.below(chain) {
+                slot = entry::pointer(mem.load_u64(slot)?).unwrap_or(slot);
+            }
+            if let Some(at) = entry::pointer(mem.load_u64(slot)?) {
+                return Ok(Some(Place { slot, entry: Entry::load(mem, at)? }));
             }
         }
     }

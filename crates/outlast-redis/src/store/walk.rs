@@ -8,9 +8,10 @@ use super::entry::{self, Entry, Kind};
 use super::garbage;
 use super::layout::{DATABASES, IMPORT_DATABASE, Root, features_unknown, is_root};
 use super::mem::Mem;
-use super::seq::Parts;
+use super::seq::{ENDS_BYTES, Ends, Parts, leaf_items};
 use super::stream::{consumer_parts, group_parts, stream_parts};
 use super::table::Table;
+use crate::number::sortable;
 
 /// Bytes of a key that are enough to show it.
 const KEY_START: usize = 32;
@@ -115,6 +116,15 @@ pub(super) enum Values {
     Consumers,
 }
 
+/// The kind of a sequence's leaves.
+#[derive(Clone, Copy)]
+enum Leaves {
+    /// Items as they are.
+    Items,
+    /// Scores, whose members have entries or are gone.
+    Scores { has_members: bool },
+}
+
 /// A walk under way. Nothing is nested deeper than a consumer of a stream's group, so it goes by calls.
 struct Tour<'t, 'r> {
     mem: &'t mut Raw<'r>,
@@ -161,6 +171,8 @@ impl Tour<'_, '_> {
                     self.table(at, values, &path);
                 }
                 (garbage::Part::Seq, at) => self.seq(at, &path),
+                (garbage::Part::Ends, at) => self.ends(at, &path),
+                (garbage::Part::Scores, at) => self.scores(at, false, &path),
                 (garbage::Part::Stream, at) => self.stream(at, &path),
                 (garbage::Part::Group, at) => self.group(at, &path),
             }
@@ -257,7 +269,13 @@ impl Tour<'_, '_> {
             (Values::Groups, _) => self.group(at, path),
             (Values::Consumers, _) => self.consumer(at, path),
             (_, Kind::ListSeq) => self.seq(at, path),
+            (_, Kind::ListEnds) => self.ends(at, path),
             (_, Kind::Stream) => self.stream(at, path),
+            (_, Kind::ZsetScores) => {
+                self.table(at, Values::Members, path);
+                let order = entry.large_at(self.mem, 1)?;
+                self.scores(order, true, &path.then(Step::Name("order")));
+            }
             (_, Kind::ZsetTree) => {
                 self.table(at, Values::Members, path);
                 let order = entry.large_at(self.mem, 1)?;
@@ -275,11 +293,40 @@ impl Tour<'_, '_> {
     }
 
     fn seq_of(&mut self, at: PoolOffset, path: &Path<'_>) -> Result<(), Abort> {
-        if !self.visit.owned(at, super::seq::HEADER_BYTES, path) {
-            return Ok(());
+        match self.visit.owned(at, super::seq::HEADER_BYTES, path) {
+            true => self.tree_of(at, Leaves::Items, path),
+            false => Ok(()),
         }
+    }
+
+    /// A list with open ends: their leaves, and the sequence between them.
+    fn ends(&mut self, at: PoolOffset, path: &Path<'_>) {
+        self.noting(at, path, |walk| {
+            if !walk.visit.owned(at, ENDS_BYTES, path) {
+                return Ok(());
+            }
+            for (leaf, long) in Ends::load(walk.mem, at)?.open_leaves(walk.mem)? {
+                walk.visit.owned(leaf, super::seq::NODE_BYTES as u64, path);
+                for (block, bytes) in long {
+                    walk.visit.owned(block, bytes, path);
+                }
+            }
+            walk.tree_of(at, Leaves::Items, path)
+        });
+    }
+
+    /// An order of scores, whose members have their entries or are gone.
+    fn scores(&mut self, at: PoolOffset, has_members: bool, path: &Path<'_>) {
+        self.noting(at, path, |walk| match walk.visit.owned(at, super::seq::HEADER_BYTES, path) {
+            true => walk.tree_of(at, Leaves::Scores { has_members }, path),
+            false => Ok(()),
+        });
+    }
+
+    /// Follows the nodes of a sequence by its header.
+    fn tree_of(&mut self, at: PoolOffset, leaves: Leaves, path: &Path<'_>) -> Result<(), Abort> {
         let (root, levels, len) = super::seq::shape(self.mem, at)?;
-        let items = self.node(root, levels, path)?;
+        let items = if root.0 == 0 { 0 } else { self.node(root, levels, leaves, path)? };
         if items != len {
             let what = format!("{len} items are counted, of {items}");
             self.visit.damaged(at, &what, path);
@@ -287,10 +334,40 @@ impl Tour<'_, '_> {
         Ok(())
     }
 
+    /// Follows a leaf of scores, and compares each with the score that its member has.
+    fn score_leaf(
+        &mut self,
+        at: PoolOffset,
+        has_members: bool,
+        path: &Path<'_>,
+    ) -> Result<u64, Abort> {
+        let items = leaf_items(self.mem, at)?;
+        for (bits, entry) in items.iter().copied().filter(|_| has_members) {
+            let member = Entry::load(self.mem, entry)?;
+            let mut score = [0; 8];
+            if member.value_len == score.len() {
+                self.mem.load(member.value_at(), &mut score)?;
+            }
+            if member.value_len != score.len() || sortable(f64::from_le_bytes(score)) != bits {
+                self.visit.damaged(at, "a score in the order that its member has not", path);
+            }
+        }
+        Ok(items.len() as u64)
+    }
+
     /// Follows a node; returns how many items are below it.
-    fn node(&mut self, at: PoolOffset, levels: usize, path: &Path<'_>) -> Result<u64, Abort> {
+    fn node(
+        &mut self,
+        at: PoolOffset,
+        levels: usize,
+        leaves: Leaves,
+        path: &Path<'_>,
+    ) -> Result<u64, Abort> {
         if !self.visit.owned(at, super::seq::NODE_BYTES as u64, path) {
             return Ok(0);
+        }
+        if let (0, Leaves::Scores { has_members }) = (levels, leaves) {
+            return self.score_leaf(at, has_members, path);
         }
         match super::seq::parts(self.mem, at, levels)? {
             Parts::Leaf { items, long } => {
@@ -302,7 +379,7 @@ impl Tour<'_, '_> {
             Parts::Inner(children) => {
                 let mut items = 0;
                 for (child, counted) in children {
-                    let found = self.node(child, levels - 1, path)?;
+                    let found = self.node(child, levels - 1, leaves, path)?;
                     if found != counted {
                         let what = format!("{counted} items are counted below, of {found}");
                         self.visit.damaged(child, &what, path);

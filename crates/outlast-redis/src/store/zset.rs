@@ -1,14 +1,16 @@
-//! Sorted sets: members with scores, in a blob or in a table and a sequence.
+//! Sorted sets: members with scores, in a blob, or in a table with an order of scores.
 //!
 //! An item of the order is the score's sortable bits, the highest byte first, and the member: in the order
-//! of such bytes.
+//! of such bytes. In a large set the member is stored in the table only, and the order leads to its entry.
 
 use outlast::Abort;
 
 use crate::number::{from_sortable, sortable};
 use crate::store::dict::BLOB_BYTES_MAX;
-use crate::store::entry::Kind;
-use crate::store::seq::Seq;
+use crate::store::entry::{Entry, Kind};
+use crate::store::layout::SCORES;
+use crate::store::mem::damaged;
+use crate::store::seq::{End, Scores, Seq, Wanted};
 use crate::store::table::{Content, Place, Table};
 use crate::store::{Found, Keys, blob};
 
@@ -31,6 +33,14 @@ pub(crate) fn parts(item: &[u8]) -> (f64, &[u8]) {
     }
 }
 
+/// The place in the order that an item has.
+fn wanted(item: &[u8]) -> Wanted<'_> {
+    match item.split_first_chunk::<SCORE_BYTES>() {
+        Some((bits, member)) => Wanted { bits: u64::from_be_bytes(*bits), member },
+        None => Wanted { bits: 0, member: item },
+    }
+}
+
 /// A member as it was found, or is missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
@@ -42,8 +52,19 @@ pub(crate) struct Member<'a> {
 }
 
 enum Body {
-    Blob { old: Vec<u8>, new: Vec<u8> },
-    Tree { table: Table, seq: Seq },
+    Blob {
+        old: Vec<u8>,
+        new: Vec<u8>,
+    },
+    /// As former versions made it: items of the order have the members, too.
+    Tree {
+        table: Table,
+        seq: Seq,
+    },
+    Scores {
+        table: Table,
+        scores: Scores,
+    },
 }
 
 /// A sorted set at work; see [`Dict`](crate::store::dict::Dict).
@@ -56,10 +77,14 @@ pub(crate) struct Zset {
 impl Zset {
     pub fn load(keys: &mut Keys<'_>, found: Option<Found>) -> Result<Self, Abort> {
         let body = match found {
-            Some(found) if found.kind().is_large() => Body::Tree {
-                table: Table { at: found.entry().large_at(keys.mem, 0)? },
-                seq: Seq { at: found.entry().large_at(keys.mem, 1)? },
-            },
+            Some(found) if found.kind().is_large() => {
+                let (table, at) = found.entry().large_both(keys.mem)?;
+                let table = Table { at: table };
+                match found.kind() {
+                    Kind::ZsetTree => Body::Tree { table, seq: Seq { at } },
+                    _ => Body::Scores { table, scores: Scores { at } },
+                }
+            }
             Some(found) => {
                 let old = found.entry().value(keys.mem)?;
                 Body::Blob { new: old.clone(), old }
@@ -73,6 +98,7 @@ impl Zset {
         match &self.body {
             Body::Blob { new, .. } => Ok(blob::items(new).count() as u64),
             Body::Tree { seq, .. } => seq.len(keys.mem),
+            Body::Scores { scores, .. } => scores.len(keys.mem),
         }
     }
 
@@ -87,7 +113,7 @@ impl Zset {
                 let found = blob::items(new).map(parts).find(|(_, found)| *found == name);
                 Ok(Member { name, score: found.map(|(score, _)| score), hash: 0, place: None })
             }
-            Body::Tree { table, .. } => {
+            Body::Tree { table, .. } | Body::Scores { table, .. } => {
                 let hash = keys.root.hasher.hash(name);
                 let place = table.find(keys.mem, name, hash)?;
                 let Some(found) = place else {
@@ -118,9 +144,11 @@ impl Zset {
             return Ok(());
         }
         self.is_changed = true;
-        let new_item = item(score, member);
+        let value = score.to_le_bytes();
+        let content = Content { kind: Kind::String, value: &value, deadline: None };
         match &mut self.body {
             Body::Blob { new, .. } => {
+                let new_item = item(score, member);
                 if let Some(old) = old
                     && let Some((start, end)) = blob::find(new, &item(old, member), 1)
                 {
@@ -144,27 +172,37 @@ impl Zset {
                 if let Some(old) = old {
                     seq.remove_sorted(keys.mem, &item(old, member))?;
                 }
-                seq.insert_sorted(keys.mem, &new_item)?;
-                let value = score.to_le_bytes();
-                let content = Content { kind: Kind::String, value: &value, deadline: None };
+                seq.insert_sorted(keys.mem, &item(score, member))?;
                 table.write(keys.mem, keys.root.hasher, place, member, hash, &content)?;
                 Ok(())
+            }
+            Body::Scores { table, scores } => {
+                let at = |score| Wanted { bits: sortable(score), member };
+                let (mem, hasher) = (&mut *keys.mem, keys.root.hasher);
+                if let Some(old) = old {
+                    let place = table.write(mem, hasher, place, member, hash, &content)?;
+                    return scores.shift(mem, at(old), place.entry.at, sortable(score));
+                }
+                let aim = scores.aim(mem, at(score))?;
+                let place = table.write(mem, hasher, place, member, hash, &content)?;
+                scores.insert_at(mem, aim, at(score), place.entry.at)
             }
         }
     }
 
     fn convert(&mut self, keys: &mut Keys<'_>) -> Result<(), Abort> {
         let Body::Blob { new, .. } = &self.body else { return Ok(()) };
-        let (table, seq) = (Table::create(keys.mem)?, Seq::create(keys.mem, true)?);
+        keys.root.note_feature(keys.mem, SCORES)?;
+        let (table, scores) = (Table::create(keys.mem)?, Scores::create(keys.mem)?);
         for item in blob::items(new) {
-            seq.push(keys.mem, item)?;
             let (score, member) = parts(item);
             let hash = keys.root.hasher.hash(member);
             let value = score.to_le_bytes();
             let content = Content { kind: Kind::String, value: &value, deadline: None };
-            table.write(keys.mem, keys.root.hasher, None, member, hash, &content)?;
+            let place = table.write(keys.mem, keys.root.hasher, None, member, hash, &content)?;
+            scores.insert(keys.mem, wanted(item), place.entry.at)?;
         }
-        self.body = Body::Tree { table, seq };
+        self.body = Body::Scores { table, scores };
         Ok(())
     }
 
@@ -187,18 +225,49 @@ impl Zset {
                     table.shrink(keys.mem)?;
                 }
             }
+            Body::Scores { table, scores } => {
+                if let Some(place) = place {
+                    scores.remove(keys.mem, wanted(&old), place.entry.at)?;
+                    table.remove(keys.mem, place)?;
+                    table.shrink(keys.mem)?;
+                }
+            }
         }
         Ok(true)
     }
 
+    /// Takes the member at an end out, with its score.
+    pub fn pop(&mut self, keys: &mut Keys<'_>, end: End) -> Result<Option<(Vec<u8>, f64)>, Abort> {
+        let Body::Scores { table, scores } = self.body else {
+            let len = self.len(keys)?;
+            let at = if end == End::First { 0 } else { len.saturating_sub(1) };
+            let Some((member, score)) = self.slice(keys, at, at + 1)?.pop() else {
+                return Ok(None);
+            };
+            self.remove(keys, &member)?;
+            return Ok(Some((member, score)));
+        };
+        let Some((bits, at)) = scores.pop(keys.mem, end)? else { return Ok(None) };
+        self.is_changed = true;
+        let member = Entry::load(keys.mem, at)?.key(keys.mem)?;
+        let hash = keys.root.hasher.hash(&member);
+        match table.find(keys.mem, &member, hash)? {
+            Some(place) if place.entry.at == at => table.remove(keys.mem, place)?,
+            _ => return Err(damaged(at, "a member in the order that the table has not")),
+        }
+        table.shrink(keys.mem)?;
+        Ok(Some((member, from_sortable(bits))))
+    }
+
     /// How many items are less than this one, or also those equal to it.
-    pub fn rank(&self, keys: &mut Keys<'_>, wanted: &[u8], or_equal: bool) -> Result<u64, Abort> {
+    pub fn rank(&self, keys: &mut Keys<'_>, item: &[u8], or_equal: bool) -> Result<u64, Abort> {
         match &self.body {
             Body::Blob { new, .. } => {
-                let is_before = |item: &&[u8]| *item < wanted || or_equal && *item == wanted;
+                let is_before = |other: &&[u8]| *other < item || or_equal && *other == item;
                 Ok(blob::items(new).take_while(is_before).count() as u64)
             }
-            Body::Tree { seq, .. } => seq.rank(keys.mem, wanted, or_equal),
+            Body::Tree { seq, .. } => seq.rank(keys.mem, item, or_equal),
+            Body::Scores { scores, .. } => scores.rank(keys.mem, wanted(item), or_equal),
         }
     }
 
@@ -221,6 +290,16 @@ impl Zset {
                 Ok(())
             }
             Body::Tree { seq, .. } => seq.scan(keys.mem, from, count, show),
+            Body::Scores { scores, .. } => {
+                let mut item = Vec::new();
+                scores.scan(keys.mem, from, count, &mut |mem, (bits, at)| {
+                    let entry = Entry::load(mem, at)?;
+                    item.resize(SCORE_BYTES + entry.key_len, 0);
+                    item[..SCORE_BYTES].copy_from_slice(&bits.to_be_bytes());
+                    mem.load(entry.key_at(), &mut item[SCORE_BYTES..])?;
+                    Ok(show(&item))
+                })
+            }
         }
     }
 
@@ -243,7 +322,7 @@ impl Zset {
     /// The table of members, if there is one.
     pub fn table(&self) -> Option<Table> {
         match &self.body {
-            Body::Tree { table, .. } => Some(*table),
+            Body::Tree { table, .. } | Body::Scores { table, .. } => Some(*table),
             Body::Blob { .. } => None,
         }
     }
@@ -260,6 +339,10 @@ impl Zset {
             Body::Tree { table, seq } => {
                 let len = seq.len(keys.mem)?;
                 keys.save_blocks(key, self.found, Kind::ZsetTree, len, &[table.at, seq.at])
+            }
+            Body::Scores { table, scores } => {
+                let (len, blocks) = (scores.len(keys.mem)?, [table.at, scores.at]);
+                keys.save_blocks(key, self.found, Kind::ZsetScores, len, &blocks)
             }
         }
     }

@@ -22,7 +22,8 @@ fn open(scheme: Scheme) -> OpenOptions {
     OpenOptions { stream_from: Some(1), lock_stripes: 64, ..OpenOptions::with_scheme(scheme) }
 }
 
-/// Commands of one transaction: lines of words, or `free`, which frees what was discarded.
+/// Commands of one transaction: lines of words, or `free`, which frees what was discarded, or `former` and a key, which
+/// gives its value the structure that former versions gave it.
 type Step = Vec<String>;
 
 fn run_step(
@@ -33,6 +34,10 @@ fn run_step(
     for line in step {
         if line == "free" {
             while engine.free_some(tx)? {}
+            continue;
+        }
+        if let Some(key) = line.strip_prefix("former ") {
+            engine.make_former(tx, key.as_bytes())?;
             continue;
         }
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -199,7 +204,7 @@ fn command(random: &mut Random) -> String {
     let (k, n, m) = (random.below(3), random.below(40), random.below(40));
     let long = "x".repeat(if random.below(6) == 0 { 700 } else { random.below(40) as usize });
     let many = |f: &dyn Fn(u64) -> String| -> String { (n..n + 1 + m / 2).map(f).collect() };
-    match random.below(44) {
+    match random.below(49) {
         0 => format!("SET s{k} {n}{long}"),
         1 => format!("SETRANGE s{k} {m} y{long}"),
         2 => format!("APPEND s{k} {n}{long}"),
@@ -241,6 +246,11 @@ fn command(random: &mut Random) -> String {
         39 | 40 => format!("EVAL {} 1 x{k} c{} {}", script(DELIVERS), m % 3, 1 + n / 4),
         41 => format!("EVAL {} 1 x{k} c{}", script(CLAIMS), m % 3),
         42 => format!("COPY x{k} x{} REPLACE", (k + 1) % 3),
+        43 => format!("former l{k}"),
+        44 => format!("former z{k}"),
+        45 => format!("RPOP l{k} {}", n / 4 + 1),
+        46 => format!("LPUSH l{k}{}", many(&|i| format!(" j{i}{long}"))),
+        47 => format!("ZREM z{k}{}", many(&|i| format!(" m{i}"))),
         _ => "free".to_owned(),
     }
 }
@@ -379,6 +389,79 @@ fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
             &keys[12..].join("; "),
             &format!("DEL{gone}"),
             "SWAPDB 0 1",
+        ]),
+    );
+}
+
+/// Words of a command, one for each number.
+fn words(numbers: std::ops::Range<usize>, word: impl Fn(usize) -> String) -> String {
+    numbers.map(|number| format!(" {}", word(number))).collect()
+}
+
+#[test]
+fn lists_with_open_ends_survive_crashes() {
+    let item = |number: usize| format!("item-{number:03}-{}", "i".repeat(50));
+    let long = "l".repeat(170);
+    let many = format!("RPUSH l{}", words(0..30, item));
+    crash_all(
+        "ends",
+        &steps(&[
+            &many,
+            &format!("LPUSH l{} {long}", words(30..40, item)),
+            "LPOP l 14",
+            "RPOP l 9; LPUSH l a",
+            &format!("LINSERT l BEFORE {} b; LSET l 2 {long}", item(15)),
+            &format!("LREM l 0 {}; LTRIM l 1 -2", item(12)),
+            "COPY l m; DEL l",
+            "free",
+            "LPOP m 40; free",
+        ]),
+    );
+    crash_all(
+        "former lists",
+        &steps(&[
+            &many,
+            "former l",
+            &format!("LPUSH l c; RPUSH l {long}"),
+            "RPOP l 2; LPOP l 3; free",
+            "former l; free",
+            "LPOP l 2",
+            "former l; EXPIREAT l 5000",
+            "LPUSH l d; PERSIST l",
+            "former l; COPY l m",
+            "LPOP l 40; DEL m",
+            "free",
+        ]),
+    );
+}
+
+#[test]
+fn orders_of_scores_survive_crashes() {
+    let member = |number: usize| format!("m{number:03}-{}", "z".repeat(24));
+    let scored = |number: usize| format!("{} {}", number * 7 % 45, member(number));
+    let many = format!("ZADD z{}", words(0..35, scored));
+    crash_all(
+        "scores",
+        &steps(&[
+            &many,
+            &format!("ZADD z{}", words(35..70, scored)),
+            &format!("ZINCRBY z 0.5 {}; ZADD z 100 {}", member(3), member(4)),
+            "ZPOPMIN z 16; ZPOPMAX z 16",
+            &format!("ZREM z{}", words(5..30, member)),
+            "COPY z y; DEL z",
+            "free",
+            "ZREMRANGEBYRANK y 0 -1; free",
+        ]),
+    );
+    crash_all(
+        "former sorted sets",
+        &steps(&[
+            &many,
+            "former z; free",
+            &format!("ZADD z 3.5 {}; ZREM z {}", member(1), member(2)),
+            &format!("ZADD z{}; COPY z y", words(35..50, scored)),
+            "ZPOPMIN z 20; DEL z",
+            "free",
         ]),
     );
 }

@@ -232,9 +232,13 @@ fn fill_with_everything(client: &mut Client) {
             client.gets(&format!("SET fill{round}-{index} {}", "x".repeat(len)), ok());
         }
     }
-    // Smaller and smaller, so that no room is left for anything.
-    for (round, len) in lens.into_iter().enumerate() {
-        fill(client, &format!("more{round}-"), &"x".repeat(len));
+    fill_up(client, "more");
+}
+
+/// Fills a database with values that are smaller and smaller, so that no room is left for anything.
+fn fill_up(client: &mut Client, key: &str) {
+    for (round, len) in [100_000, 10_000, 1000, 100, 10, 1].into_iter().enumerate() {
+        fill(client, &format!("{key}{round}-"), &"x".repeat(len));
     }
 }
 
@@ -271,6 +275,8 @@ fn a_full_pool_can_be_emptied() {
         std::thread::sleep(std::time::Duration::from_millis(310));
         for round in 0..2 {
             let mut client = server.client();
+            // The blocks of the key that has expired, where it was found already.
+            fill_up(&mut client, &format!("late{round}-"));
             client.is_refused("SET another value-that-is-longer-than-a-word", "OOM");
             if round == 1 {
                 for (command, answer) in commands {

@@ -45,6 +45,12 @@ impl Databases {
         UnrecoveredPool::open(image).unwrap().recover().unwrap()
     }
 
+    /// Gives a key's value the structure that former versions gave it.
+    fn make_former(&mut self, key: &str) -> bool {
+        let engine = &mut self.engine;
+        self.pool.lane().unwrap().run(|tx| engine.make_former(tx, key.as_bytes())).unwrap()
+    }
+
     fn check(&self, when: &str) {
         let report = check(&self.copy());
         assert_eq!(report.findings, [], "{when}");
@@ -91,13 +97,24 @@ fn a_sound_pool_is_silent_at_every_step() {
     databases.check("filled");
     databases.run("COPY key:1 copy");
     databases.engine.database = 5;
+    for line in ["COPY list list2", "COPY zset zset2", "LPUSH list2 a", "LPOP list2 150"] {
+        databases.run(line);
+        databases.check(line);
+    }
+    for (key, line) in [("list2", "RPUSH list2 b"), ("zset2", "ZADD zset2 1 a")] {
+        assert!(databases.make_former(key));
+        databases.check(key);
+        databases.run(&format!("COPY {key} former-{key}"));
+        databases.run(line);
+        databases.check(line);
+    }
     for line in
         ["XTRIM stream MAXLEN 50", "DEL hash2", "XGROUP DESTROY stream two", "LTRIM list 20 60"]
     {
         databases.run(line);
         databases.check(line);
     }
-    databases.run("DEL list set zset stream hash long");
+    databases.run("DEL list set zset stream hash long list2 zset2 former-list2 former-zset2");
     databases.engine.database = 0;
     databases.run("FLUSHDB");
     databases.check("discarded");
@@ -121,7 +138,7 @@ fn sound_pools_by_chance_are_silent() {
         databases.engine.database = random.below(2) as usize;
         let (key, n) = (random.below(6), random.below(90));
         let long = "l".repeat(random.below(400) as usize);
-        let line = match random.below(14) {
+        let line = match random.below(22) {
             0 => format!("SET s{key} {n}{long}"),
             1 => format!("DEL s{key} h{key} l{key} t{key} z{key} x{key}"),
             2 | 3 => format!("HSET h{key} f{n}{long} {n}"),
@@ -133,6 +150,17 @@ fn sound_pools_by_chance_are_silent() {
             10 => format!("XADD x{key} MAXLEN 60 * f {n}{long}"),
             11 => format!("EXPIRE h{key} 100000"),
             12 => format!("PERSIST h{key}"),
+            13 | 14 => format!("LPUSH l{key} {n}{long} {n}"),
+            15 => format!("RPOP l{key} {n}"),
+            16 => format!("LINSERT l{key} AFTER {n} {long}"),
+            17 => format!("LREM l{key} 0 {n}"),
+            18 => format!("ZREM z{key} m{n} m{}", n + 1),
+            19 => format!("ZPOPMAX z{key} {n}"),
+            20 => {
+                databases.make_former(&format!("l{key}"));
+                databases.make_former(&format!("z{key}"));
+                continue;
+            }
             _ => {
                 databases.free_some();
                 continue;
@@ -234,6 +262,25 @@ fn wrong_counts_are_found() {
         format!("damaged at {table}: 9 entries are counted, of 8"),
     ];
     assert_eq!(found, expected);
+}
+
+/// A score in the order of a sorted set is compared with the one that its member has.
+#[test]
+fn a_score_that_its_member_has_not_is_found() {
+    let mut databases = Databases::new();
+    fill(&mut databases);
+    let pool = databases.copy();
+    let before = check(&pool).findings.len();
+    // The sortable bits of 77, which stand in the order only, become those of the next number above.
+    let bits = 77_f64.to_bits() | 1 << 63;
+    let found = places(&pool, bits);
+    assert_eq!((before, found.len()), (0, 1));
+    pool.medium().store(found[0], &(bits + 1).to_le_bytes());
+    let found: Vec<_> = check(&pool).findings.iter().map(ToString::to_string).collect();
+    assert!(
+        found.len() == 1 && found[0].contains("a score in the order that its member has not"),
+        "{found:?}"
+    );
 }
 
 /// Whatever stands in a pool, a walk ends and does not panic.

@@ -15,6 +15,7 @@ use crate::commands::hashes::draws_arg;
 use crate::commands::lists::{Side, multi_pop};
 use crate::commands::{Answer, Ctx, Done, SYNTAX, WRONG_TYPE, double, is};
 use crate::store::Found;
+use crate::store::seq::End;
 use crate::store::zset::{Zset, item};
 
 fn load(ctx: &mut Ctx<'_>, found: Option<Found>) -> Answer<Zset> {
@@ -203,17 +204,12 @@ fn take(
     count: u64,
 ) -> Answer<Vec<(Vec<u8>, f64)>> {
     let mut zset = load(ctx, Some(found))?;
-    let len = zset.len(&mut ctx.keys)?;
-    let count = count.min(len);
-    let mut taken = match side {
-        Side::Left => zset.slice(&mut ctx.keys, 0, count)?,
-        Side::Right => zset.slice(&mut ctx.keys, len - count, len)?,
-    };
-    if side == Side::Right {
-        taken.reverse();
-    }
-    for (member, _) in &taken {
-        zset.remove(&mut ctx.keys, member)?;
+    let end = if side == Side::Left { End::First } else { End::Last };
+    let mut taken = Vec::new();
+    while (taken.len() as u64) < count
+        && let Some(popped) = zset.pop(&mut ctx.keys, end)?
+    {
+        taken.push(popped);
     }
     zset.save(&mut ctx.keys, key)?;
     Ok(taken)

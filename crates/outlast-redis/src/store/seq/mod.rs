@@ -5,8 +5,9 @@
 //! of a sorted sequence begin with eight such bytes and are compared as bytes.
 //!
 //! ```text
-//! header  0 root, 8 items, 16 levels above the leaves, 24 sorted (1) or not
+//! header  0 root, 0 for none, 8 items, 16 levels above the leaves, 24 sorted (1) or not
 //! node    512 bytes: 0 children or items (2 bytes), 2 bytes used (2), 8 what it holds
+//!         (4 of a leaf: the gap before its items)
 //! leaf    items as in a small value; one of more than 160 bytes is FE, length (4), offset (8)
 //! inner   for each child: its offset, its items, its order's bound (8 bytes each)
 //! ```
@@ -16,20 +17,30 @@
 //!
 //! An insertion or a removal goes down once and remembers its way. Where no node is divided or emptied, each inner node
 //! of the way is read by single words and gets one word stored: its child's count.
+//!
+//! A list keeps its [ends] apart, so that a push or a pop does not go down at all. The order of a sorted set has leaves of
+//! [scores].
 
 use std::cmp::Ordering;
 
 use outlast::{Abort, BlockKind, PoolOffset};
 
 use crate::store::mem::{Mem, damaged};
+pub(super) use ends::ENDS_BYTES;
+pub(crate) use ends::{End, Ends};
 pub(super) use node::{NODE_BYTES, Parts, parts};
+pub(super) use scores::leaf_items;
+pub(crate) use scores::{Scores, Wanted};
 
 use node::{
-    CHILDREN_MAX, Child, Leaf, bound_of, child_count, compare, free_stored, load_bound, load_child,
-    load_children, new_inner, resolve, show_stored, store_children, store_items, sum, to_stored,
+    CHILDREN_MAX, Child, Head, LEAF_BYTES, Leaf, Stored, bound_of, child_count, compare,
+    free_stored, leaf_place, load_bound, load_child, load_children, new_inner, resolve,
+    show_stored, store_children, store_items, sum, to_stored,
 };
 
+mod ends;
 mod node;
+mod scores;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +92,19 @@ struct Way {
     len: usize,
 }
 
+/// The state in which a removal leaves a child.
+#[derive(Clone, Copy)]
+enum Below {
+    /// It stays.
+    Sound,
+    /// It has little left, and may be joined with its right neighbour by this function.
+    Lean(fn(&mut Mem<'_>, &mut Vec<Child>, usize) -> Result<(), Abort>),
+    /// It has nothing left, and is freed.
+    Empty,
+    /// It is no longer part of the sequence.
+    Taken,
+}
+
 /// Where an item is, or is to be put.
 struct Spot {
     way: Way,
@@ -113,17 +137,27 @@ impl Way {
     fn steps(&self) -> &[Step] {
         &self.steps[..self.len]
     }
+
+    /// Whether it leads to the first leaf.
+    fn is_first(&self) -> bool {
+        self.steps().iter().all(|step| step.number == 0)
+    }
+
+    /// Whether it leads to the last leaf.
+    fn is_last(&self) -> bool {
+        self.steps().iter().all(|step| step.is_last)
+    }
 }
 
 impl Spot {
     /// Whether nothing of the sequence comes before it.
     fn is_first(&self) -> bool {
-        self.index == 0 && self.way.steps().iter().all(|step| step.number == 0)
+        self.index == 0 && self.way.is_first()
     }
 
     /// Whether nothing of the sequence comes behind it.
     fn is_end(&self) -> bool {
-        self.index >= self.leaf.items && self.way.steps().iter().all(|step| step.is_last)
+        self.index >= self.leaf.items && self.way.is_last()
     }
 }
 
@@ -169,6 +203,17 @@ impl Header {
             (node, len) = (child.at, child.items);
         }
         Ok(Spot { way, leaf: Leaf::load(mem, node)?, index: index as usize })
+    }
+
+    /// The way to the leaf at an end, and that leaf.
+    fn way_to_end(&self, mem: &mut Mem<'_>, end: End) -> Result<(Way, PoolOffset), Abort> {
+        let (mut node, mut way) = (self.root, Way::new());
+        for _ in 0..self.levels {
+            let count = child_count(mem, node)?;
+            let number = if end == End::First { 0 } else { count - 1 };
+            node = way.go(mem, node, number, count)?.at;
+        }
+        Ok((way, node))
     }
 
     /// Sorted: the way to the place behind all items that are less than this one, or also those equal to it.
@@ -242,21 +287,48 @@ impl Seq {
         if header.is_sorted {
             return self.insert_sorted(mem, item);
         }
+        let stored = to_stored(mem, item)?;
+        self.insert_stored(mem, index, &stored)
+    }
+
+    /// The same for an item as leaves have it, in a sequence that is not sorted.
+    fn insert_stored(self, mem: &mut Mem<'_>, index: u64, stored: Stored<'_>) -> Result<(), Abort> {
+        let mut header = Header::load(mem, self.at)?;
+        if header.root.0 == 0 {
+            header.root = Leaf::create(mem, 0, &[])?;
+            self.set_root(mem, header.root, 0)?;
+        }
         let spot = header.find_index(mem, index, false)?;
-        self.insert_at(mem, &header, spot, item)
+        self.insert_at(mem, &header, spot, stored)
     }
 
     /// Puts an item where its order has it.
     pub fn insert_sorted(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
         let header = Header::load(mem, self.at)?;
         let spot = header.find(mem, item, false)?;
-        self.insert_at(mem, &header, spot, item)
+        let stored = to_stored(mem, item)?;
+        self.insert_at(mem, &header, spot, &stored)
     }
 
-    /// Puts an item at the end.
+    /// Puts an item at the end, behind which it belongs if the sequence is sorted.
     pub fn push(self, mem: &mut Mem<'_>, item: &[u8]) -> Result<(), Abort> {
-        let len = self.len(mem)?;
-        self.insert(mem, len, item)
+        let header = Header::load(mem, self.at)?;
+        if header.root.0 == 0 {
+            return self.insert(mem, header.len, item);
+        }
+        let stored = to_stored(mem, item)?;
+        let (way, at) = header.way_to_end(mem, End::Last)?;
+        let head = Head::load(mem, at)?;
+        if head.end() + stored.len() > LEAF_BYTES {
+            let leaf = Leaf::load_with(mem, at, head)?;
+            let spot = Spot { index: leaf.items, way, leaf };
+            return self.insert_at(mem, &header, spot, &stored);
+        }
+        // The leaf's items need not be looked at.
+        mem.store(leaf_place(at, head.end()), &stored)?;
+        let used = head.used + stored.len();
+        Head { items: head.items + 1, used, ..head }.store(mem, at)?;
+        self.grow(mem, &header, way.steps(), (1, None), (false, true))
     }
 
     fn insert_at(
@@ -264,17 +336,16 @@ impl Seq {
         mem: &mut Mem<'_>,
         header: &Header,
         spot: Spot,
-        item: &[u8],
+        stored: Stored<'_>,
     ) -> Result<(), Abort> {
-        let (is_first, is_last) = (spot.is_first(), spot.is_end());
+        let ends = (spot.is_first(), spot.is_end());
         let Spot { way, mut leaf, index } = spot;
-        let stored = to_stored(mem, item)?;
         let place = leaf.place(index);
-        let mut new = match leaf.insert(mem, place, &stored)? {
+        let new = match leaf.insert(mem, place, stored)? {
             true => None,
             false => {
                 // What is put at the end, or at the beginning, leaves a full leaf behind.
-                let half = match (is_last, index) {
+                let half = match (ends.1, index) {
                     (true, _) => leaf.used() - stored.len(),
                     (false, 0) => stored.len(),
                     _ => leaf.used() / 2,
@@ -285,19 +356,39 @@ impl Seq {
                 Some(Child { at, items: items as u64, bound })
             }
         };
-        for step in way.steps().iter().rev() {
+        self.grow(mem, header, way.steps(), (1, new), ends)
+    }
+
+    /// There are `added` items more below the last of these steps, and a new right neighbour of its child where that was
+    /// divided. `ends` tells whether they are the sequence's first or last ones.
+    fn grow(
+        self,
+        mem: &mut Mem<'_>,
+        header: &Header,
+        steps: &[Step],
+        (added, mut new): (u64, Option<Child>),
+        ends: (bool, bool),
+    ) -> Result<(), Abort> {
+        for step in steps.iter().rev() {
+            let items = step.items + added;
             new = match new {
                 None => {
-                    store_items(mem, step.node, step.number, step.items + 1)?;
+                    store_items(mem, step.node, step.number, items)?;
                     None
                 }
-                Some(right) => insert_child(mem, step, right, is_first, is_last)?,
+                Some(right) => {
+                    let old = load_children(mem, step.node)?;
+                    let mut children = old.clone();
+                    children[step.number].items = items.saturating_sub(right.items);
+                    children.insert(step.number + 1, right);
+                    store_or_divide(mem, step.node, &old, children, ends)?
+                }
             };
         }
-        self.set_len(mem, header.len + 1)?;
+        let len = header.len + added;
+        self.set_len(mem, len)?;
         if let Some(right) = new {
-            let items = header.len + 1 - right.items;
-            let left = Child { at: header.root, items, bound: 0 };
+            let left = Child { at: header.root, items: len - right.items, bound: 0 };
             let root = new_inner(mem, &[left, right])?;
             self.set_root(mem, root, header.levels + 1)?;
         }
@@ -330,41 +421,102 @@ impl Seq {
     fn remove_at(self, mem: &mut Mem<'_>, header: &Header, spot: Spot) -> Result<Vec<u8>, Abort> {
         let Spot { way, mut leaf, index } = spot;
         let stored = leaf.remove(mem, index)?;
-        // The child below has no items left; a leaf below is lean.
-        let (mut is_empty, mut is_lean) = (leaf.items == 0, leaf.used() < LEAN_BYTES);
-        for step in way.steps().iter().rev() {
-            let items = step.items.saturating_sub(1);
-            if !is_empty && !is_lean {
+        let below = match () {
+            () if leaf.items == 0 => Below::Empty,
+            () if leaf.used() < LEAN_BYTES => Below::Lean(join_leaves),
+            () => Below::Sound,
+        };
+        self.shrink(mem, header, way.steps(), (1, below))?;
+        let item = resolve(mem, &stored)?;
+        free_stored(mem, &stored)?;
+        Ok(item)
+    }
+
+    /// There are `gone` items less below the last of these steps, which leaves its child as it says.
+    fn shrink(
+        self,
+        mem: &mut Mem<'_>,
+        header: &Header,
+        steps: &[Step],
+        (gone, mut below): (u64, Below),
+    ) -> Result<(), Abort> {
+        for step in steps.iter().rev() {
+            let items = step.items.saturating_sub(gone);
+            if let Below::Sound = below {
                 store_items(mem, step.node, step.number, items)?;
                 continue;
             }
             let old = load_children(mem, step.node)?;
             let mut children = old.clone();
             children[step.number].items = items;
-            if is_empty {
+            match below {
+                Below::Lean(join) => join(mem, &mut children, step.number)?,
+                Below::Taken => drop(children.remove(step.number)),
                 // SEQ-2.
-                mem.free(children.remove(step.number).at)?;
-            } else {
-                join_leaves(mem, &mut children, step.number)?;
+                _ => mem.free(children.remove(step.number).at)?,
             }
-            (is_empty, is_lean) = (children.is_empty(), false);
-            if !is_empty {
+            below = if children.is_empty() { Below::Empty } else { Below::Sound };
+            if !children.is_empty() {
                 store_children(mem, step.node, &old, &children)?;
             }
         }
-        self.set_len(mem, header.len.saturating_sub(1))?;
+        self.set_len(mem, header.len.saturating_sub(gone))?;
         let (mut root, mut levels) = (header.root, header.levels);
+        match below {
+            Below::Taken => (root, levels) = (PoolOffset(0), 0),
+            Below::Empty if levels > 0 => {
+                mem.free(root)?;
+                (root, levels) = (PoolOffset(0), 0);
+            }
+            _ => {}
+        }
         while levels > 0 && child_count(mem, root)? == 1 {
             let only = load_child(mem, root, 0)?;
             mem.free(root)?;
             (root, levels) = (only.at, levels - 1);
         }
-        if levels != header.levels {
+        if (root, levels) != (header.root, header.levels) {
             self.set_root(mem, root, levels)?;
         }
-        let item = resolve(mem, &stored)?;
-        free_stored(mem, &stored)?;
-        Ok(item)
+        Ok(())
+    }
+
+    /// Puts a leaf at an end of a sequence that is not sorted. Its items count as the sequence's from here on.
+    fn attach(self, mem: &mut Mem<'_>, leaf: Child, end: End) -> Result<(), Abort> {
+        let header = Header::load(mem, self.at)?;
+        let ends = (end == End::First, end == End::Last);
+        if header.len == 0 {
+            if header.root.0 != 0 {
+                mem.free(header.root)?;
+            }
+            self.set_root(mem, leaf.at, 0)?;
+            return self.set_len(mem, leaf.items);
+        }
+        let (way, only) = header.way_to_end(mem, end)?;
+        let Some((last, above)) = way.steps().split_last() else {
+            let only = Child { at: only, items: header.len, bound: 0 };
+            let children = if ends.0 { [leaf, only] } else { [only, leaf] };
+            let root = new_inner(mem, &children)?;
+            self.set_root(mem, root, 1)?;
+            return self.set_len(mem, header.len + leaf.items);
+        };
+        let old = load_children(mem, last.node)?;
+        let mut children = old.clone();
+        children.insert(if ends.0 { 0 } else { old.len() }, leaf);
+        let new = store_or_divide(mem, last.node, &old, children, ends)?;
+        self.grow(mem, &header, above, (leaf.items, new), ends)
+    }
+
+    /// Takes the leaf at an end of the sequence out. `None` without items.
+    fn detach(self, mem: &mut Mem<'_>, end: End) -> Result<Option<Child>, Abort> {
+        let header = Header::load(mem, self.at)?;
+        if header.len == 0 {
+            return Ok(None);
+        }
+        let (way, at) = header.way_to_end(mem, end)?;
+        let items = way.steps().last().map_or(header.len, |step| step.items);
+        self.shrink(mem, &header, way.steps(), (items, Below::Taken))?;
+        Ok(Some(Child { at, items, bound: 0 }))
     }
 
     /// An item.
@@ -388,7 +540,9 @@ impl Seq {
         let header = Header::load(mem, self.at)?;
         let end = from.saturating_add(count).min(header.len);
         if from < end {
-            scan_below(mem, header.root, header.levels, from, end, show)?;
+            scan_below(mem, header.root, header.levels, (from, end), &mut |mem, at, from, end| {
+                show_leaf(mem, at, (from, end), show)
+            })?;
         }
         Ok(())
     }
@@ -431,7 +585,9 @@ impl Seq {
     /// Frees a sequence without items.
     pub fn free_empty(self, mem: &mut Mem<'_>) -> Result<(), Abort> {
         let root = Header::load(mem, self.at)?.root;
-        mem.free(root)?;
+        if root.0 != 0 {
+            mem.free(root)?;
+        }
         mem.free(self.at)
     }
 }
@@ -450,22 +606,16 @@ fn compare_first(
     compare(mem, leaf.stored(0), wanted)
 }
 
-/// Puts the new right neighbour of a step's child into its node, below which there is an item more. Returns the right
-/// neighbour of that node, if it was divided.
-fn insert_child(
+/// Stores the children of an inner node, one more than it had. Returns its new right neighbour, if it was divided.
+fn store_or_divide(
     mem: &mut Mem<'_>,
-    step: &Step,
-    right: Child,
-    is_first: bool,
-    is_last: bool,
+    node: PoolOffset,
+    old: &[Child],
+    mut children: Vec<Child>,
+    (is_first, is_last): (bool, bool),
 ) -> Result<Option<Child>, Abort> {
-    let Step { node, number, items, .. } = *step;
-    let old = load_children(mem, node)?;
-    let mut children = old.clone();
-    children[number].items = (items + 1).saturating_sub(right.items);
-    children.insert(number + 1, right);
     if children.len() <= CHILDREN_MAX {
-        store_children(mem, node, &old, &children)?;
+        store_children(mem, node, old, &children)?;
         return Ok(None);
     }
     let cut = match () {
@@ -474,7 +624,7 @@ fn insert_child(
         () => children.len() / 2,
     };
     let right = children.split_off(cut);
-    store_children(mem, node, &old, &children)?;
+    store_children(mem, node, old, &children)?;
     let at = new_inner(mem, &right)?;
     Ok(Some(Child { at, items: sum(&right), bound: right[0].bound }))
 }
@@ -528,37 +678,53 @@ fn join_leaves(mem: &mut Mem<'_>, children: &mut Vec<Child>, number: usize) -> R
     Ok(())
 }
 
-/// Shows items from one index to another; `false` when `show` has seen enough.
+/// Shows a leaf, and the indexes of items in it: from the first to the end.
+type ShowLeaf<'s> = dyn FnMut(&mut Mem<'_>, PoolOffset, u64, u64) -> Result<bool, Abort> + 's;
+
+/// Shows the leaves with items from one index to another; `false` when `show` has seen enough.
 fn scan_below(
     mem: &mut Mem<'_>,
     node: PoolOffset,
     levels: usize,
-    from: u64,
-    end: u64,
-    show: &mut dyn FnMut(&[u8]) -> bool,
+    (from, end): (u64, u64),
+    show: &mut ShowLeaf<'_>,
 ) -> Result<bool, Abort> {
     if levels == 0 {
-        let leaf = Leaf::load(mem, node)?;
-        let mut at = leaf.place(from as usize);
-        for _ in from..end.min(leaf.items as u64) {
-            let stored = leaf.stored(at);
-            at += stored.len();
-            if !show_stored(mem, stored, show)? {
-                return Ok(false);
-            }
-        }
-        return Ok(true);
+        return show(mem, node, from, end);
     }
     let mut first = 0;
-    for child in load_children(mem, node)? {
+    for number in 0..child_count(mem, node)? {
+        if first >= end {
+            break;
+        }
+        let child = load_child(mem, node, number)?;
         let last = first + child.items;
-        if last > from && first < end {
-            let (from, end) = (from.saturating_sub(first), end.min(last) - first);
-            if !scan_below(mem, child.at, levels - 1, from, end, show)? {
+        if last > from {
+            let range = (from.saturating_sub(first), end.min(last) - first);
+            if !scan_below(mem, child.at, levels - 1, range, show)? {
                 return Ok(false);
             }
         }
         first = last;
+    }
+    Ok(true)
+}
+
+/// Shows items of a leaf; `false` when `show` has seen enough.
+fn show_leaf(
+    mem: &mut Mem<'_>,
+    at: PoolOffset,
+    (from, end): (u64, u64),
+    show: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<bool, Abort> {
+    let leaf = Leaf::load(mem, at)?;
+    let mut at = leaf.place(from as usize);
+    for _ in from..end.min(leaf.items as u64) {
+        let stored = leaf.stored(at);
+        at += stored.len();
+        if !show_stored(mem, stored, show)? {
+            return Ok(false);
+        }
     }
     Ok(true)
 }

@@ -1,4 +1,6 @@
 //! Nodes of a sequence: leaves in volatile memory, and children by single words.
+//!
+//! A leaf that was an [end](super::ends) of a list has a gap before its items; its head says how long.
 
 use outlast::{Abort, BlockKind, PoolOffset};
 
@@ -28,8 +30,67 @@ pub(super) struct Child {
 /// The bytes of one item in a leaf.
 pub(super) type Stored<'a> = &'a [u8];
 
+/// The head of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Head {
+    pub items: usize,
+    /// Bytes of the items.
+    pub used: usize,
+    /// Bytes of the gap before them.
+    pub start: usize,
+}
+
+impl Head {
+    /// As it stands in a leaf, or for an end of a list in its header.
+    pub fn word(self) -> u64 {
+        self.items as u64 | (self.used as u64) << 16 | (self.start as u64) << 32
+    }
+
+    /// The head in a word of a leaf, or of a header.
+    pub fn of_word(word: u64, at: PoolOffset) -> Result<Self, Abort> {
+        let part = |shift: u32| (word >> shift & 0xFFFF) as usize;
+        let head = Self { items: part(0), used: part(16), start: part(32) };
+        match head.end() > LEAF_BYTES {
+            true => Err(damaged(at, "a leaf that is fuller than it can be")),
+            false => Ok(head),
+        }
+    }
+
+    pub fn load(mem: &mut Mem<'_>, leaf: PoolOffset) -> Result<Self, Abort> {
+        Self::of_word(mem.load_u64(leaf)?, leaf)
+    }
+
+    pub fn store(self, mem: &mut Mem<'_>, leaf: PoolOffset) -> Result<(), Abort> {
+        mem.store_u64(leaf, self.word())
+    }
+
+    /// The bytes up to the last item's end.
+    pub fn end(self) -> usize {
+        self.start + self.used
+    }
+}
+
+/// The bytes of a leaf from one of its place on.
+pub(super) fn leaf_place(leaf: PoolOffset, place: usize) -> PoolOffset {
+    leaf.plus((HEAD_BYTES + place) as u64)
+}
+
+/// An item that is to be stored in a leaf.
+pub(super) struct NewItem {
+    bytes: [u8; 1 + INLINE_MAX],
+    len: usize,
+}
+
+impl std::ops::Deref for NewItem {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// Bytes of the stored item that begins there.
-fn stored_bytes(bytes: &[u8]) -> usize {
+pub(super) fn stored_bytes(bytes: &[u8]) -> usize {
     match bytes.first() {
         None => 0,
         Some(&LONG) => LONG_BYTES,
@@ -59,17 +120,8 @@ pub(in crate::store) fn parts(
         return Ok(Parts::Inner(children.iter().map(|child| (child.at, child.items)).collect()));
     }
     let leaf = Leaf::load(mem, at)?;
-    let (mut items, mut place, mut long) = (0, 0, Vec::new());
-    while place < leaf.used {
-        let stored = leaf.stored(place);
-        if let [LONG, rest @ ..] = stored {
-            let (len, block) = long_parts(rest);
-            long.push((block, len as u64));
-        }
-        (items, place) = (items + 1, place + stored.len());
-    }
-    match items == leaf.items {
-        true => Ok(Parts::Leaf { items: items as u64, long }),
+    match leaf.count() == leaf.items {
+        true => Ok(Parts::Leaf { items: leaf.items as u64, long: leaf.long_blocks() }),
         false => Err(damaged(at, "a leaf whose bytes hold another number of items")),
     }
 }
@@ -79,26 +131,65 @@ pub(super) struct Leaf {
     pub at: PoolOffset,
     pub items: usize,
     used: usize,
+    /// Bytes of the gap before the items.
+    start: usize,
     bytes: [u8; OVERFULL_BYTES],
 }
 
 impl Leaf {
     pub fn load(mem: &mut Mem<'_>, at: PoolOffset) -> Result<Self, Abort> {
-        let head = mem.load_u64(at)?;
-        let (items, used) = ((head & 0xFFFF) as usize, (head >> 16 & 0xFFFF) as usize);
-        if used > LEAF_BYTES {
-            return Err(damaged(at, "a leaf that is fuller than it can be"));
-        }
+        let head = Head::load(mem, at)?;
+        Self::load_with(mem, at, head)
+    }
+
+    /// A leaf whose head is known.
+    pub fn load_with(mem: &mut Mem<'_>, at: PoolOffset, head: Head) -> Result<Self, Abort> {
+        let Head { items, used, start } = head;
         let mut bytes = [0; OVERFULL_BYTES];
-        mem.load(at.plus(HEAD_BYTES as u64), &mut bytes[..used])?;
-        Ok(Self { at, items, used, bytes })
+        mem.load(leaf_place(at, start), &mut bytes[..used])?;
+        Ok(Self { at, items, used, start, bytes })
     }
 
     pub fn create(mem: &mut Mem<'_>, items: usize, bytes: &[u8]) -> Result<PoolOffset, Abort> {
         let at = mem.alloc(NODE_BYTES as u64, BlockKind::General)?;
-        store_head(mem, at, items, bytes.len())?;
-        mem.store(at.plus(HEAD_BYTES as u64), bytes)?;
+        Head { items, used: bytes.len(), start: 0 }.store(mem, at)?;
+        mem.store(leaf_place(at, 0), bytes)?;
         Ok(at)
+    }
+
+    /// The items in its bytes.
+    fn all(&self) -> impl Iterator<Item = Stored<'_>> {
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            let stored = self.stored(place);
+            place += stored.len();
+            (!stored.is_empty()).then_some(stored)
+        })
+    }
+
+    /// How many items its bytes hold.
+    pub fn count(&self) -> usize {
+        self.all().count()
+    }
+
+    /// Blocks of items that do not lie in the leaf, with the bytes that they use.
+    pub fn long_blocks(&self) -> Vec<(PoolOffset, u64)> {
+        let long = self.all().filter_map(|stored| match stored {
+            [LONG, rest @ ..] => Some(long_parts(rest)),
+            _ => None,
+        });
+        long.map(|(len, block)| (block, len as u64)).collect()
+    }
+
+    fn store_head(&self, mem: &mut Mem<'_>) -> Result<(), Abort> {
+        Head { items: self.items, used: self.used, start: self.start }.store(mem, self.at)
+    }
+
+    /// Stores all items without a gap before them.
+    fn store_all(&mut self, mem: &mut Mem<'_>) -> Result<(), Abort> {
+        self.start = 0;
+        self.store_head(mem)?;
+        mem.store(self.place_at(0), &self.bytes[..self.used])
     }
 
     /// Where an item begins.
@@ -117,7 +208,7 @@ impl Leaf {
     }
 
     fn place_at(&self, place: usize) -> PoolOffset {
-        self.at.plus((HEAD_BYTES + place) as u64)
+        leaf_place(self.at, self.start + place)
     }
 
     /// Puts an item in. If there is room it is stored; else the leaf is overfull, and is to be divided.
@@ -134,7 +225,11 @@ impl Leaf {
         if self.used > LEAF_BYTES {
             return Ok(false);
         }
-        store_head(mem, self.at, self.items, self.used)?;
+        if self.start + self.used > LEAF_BYTES {
+            self.store_all(mem)?;
+            return Ok(true);
+        }
+        self.store_head(mem)?;
         // The bytes that stood from the place on are those behind the item now.
         let (before, now) = (&self.bytes[place + len..self.used], &self.bytes[place..self.used]);
         store_changed(mem, self.place_at(place), before, now)?;
@@ -157,9 +252,13 @@ impl Leaf {
         let right_items = self.items - items;
         (self.items, self.used) = (items, cut);
         let first = resolve(mem, &right[..stored_bytes(&right).min(right.len())])?;
-        let before = Self::load(mem, self.at)?;
-        store_head(mem, self.at, self.items, self.used)?;
-        store_changed(mem, self.place_at(0), &before.bytes[..before.used], &self.bytes[..cut])?;
+        if self.start + cut > LEAF_BYTES {
+            self.store_all(mem)?;
+        } else {
+            let before = Self::load(mem, self.at)?;
+            self.store_head(mem)?;
+            store_changed(mem, self.place_at(0), &before.bytes[..before.used], &self.bytes[..cut])?;
+        }
         Ok((Self::create(mem, right_items, &right)?, right_items, first))
     }
 
@@ -188,7 +287,7 @@ impl Leaf {
         let end = self.used;
         self.items = self.items.saturating_sub(items);
         self.used = end - len;
-        store_head(mem, self.at, self.items, self.used)?;
+        self.store_head(mem)?;
         let (before, now) = (&self.bytes[place..end], &self.bytes[place + len..end]);
         store_changed(mem, self.place_at(place), before, now)?;
         self.bytes.copy_within(place + len..end, place);
@@ -199,14 +298,14 @@ impl Leaf {
     pub fn append(&mut self, mem: &mut Mem<'_>, right: &Self) -> Result<(), Abort> {
         let end = self.used + right.used;
         self.bytes[self.used..end].copy_from_slice(&right.bytes[..right.used]);
-        mem.store(self.place_at(self.used), &right.bytes[..right.used])?;
+        let place = self.place_at(self.used);
         (self.items, self.used) = (self.items + right.items, end);
-        store_head(mem, self.at, self.items, self.used)
+        if self.start + end > LEAF_BYTES {
+            return self.store_all(mem);
+        }
+        mem.store(place, &right.bytes[..right.used])?;
+        self.store_head(mem)
     }
-}
-
-fn store_head(mem: &mut Mem<'_>, at: PoolOffset, items: usize, bytes: usize) -> Result<(), Abort> {
-    mem.store_u64(at, items as u64 | (bytes as u64) << 16)
 }
 
 /// Bytes of an item that is stored.
@@ -263,19 +362,21 @@ fn long_parts(rest: &[u8]) -> (usize, PoolOffset) {
     (len as usize, PoolOffset(at))
 }
 
-pub(super) fn to_stored(mem: &mut Mem<'_>, item: &[u8]) -> Result<Vec<u8>, Abort> {
-    let mut stored = Vec::with_capacity(LONG_BYTES.max(item.len() + 1));
-    if item.len() <= INLINE_MAX {
-        stored.push(item.len() as u8);
-        stored.extend_from_slice(item);
+pub(super) fn to_stored(mem: &mut Mem<'_>, item: &[u8]) -> Result<NewItem, Abort> {
+    let mut bytes = [0; 1 + INLINE_MAX];
+    let len = if item.len() <= INLINE_MAX {
+        bytes[0] = item.len() as u8;
+        bytes[1..=item.len()].copy_from_slice(item);
+        1 + item.len()
     } else {
         let at = mem.alloc(rounded(item.len() as u64), BlockKind::General)?;
         mem.store(at, item)?;
-        stored.push(LONG);
-        stored.extend_from_slice(&(item.len() as u32).to_le_bytes());
-        stored.extend_from_slice(&at.0.to_le_bytes());
-    }
-    Ok(stored)
+        bytes[0] = LONG;
+        bytes[1..5].copy_from_slice(&(item.len() as u32).to_le_bytes());
+        bytes[5..LONG_BYTES].copy_from_slice(&at.0.to_le_bytes());
+        LONG_BYTES
+    };
+    Ok(NewItem { bytes, len })
 }
 
 pub(super) fn free_stored(mem: &mut Mem<'_>, stored: Stored<'_>) -> Result<(), Abort> {

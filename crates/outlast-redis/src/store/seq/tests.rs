@@ -1,11 +1,15 @@
-//! Sequences beside a vector and an ordered set, by seed, with items short and long.
+//! Sequences, lists with open ends and orders of scores beside vectors and ordered sets, by seed, with items short and long.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use outlast::medium::{CreateOptions, MapOptions, OpenOptions};
 use outlast::{Pool, Runner, Scheme};
 
+use super::node::LEAF_BYTES;
 use super::*;
+use crate::store::entry::{Entry, Kind};
+use crate::store::hasher::Hasher;
+use crate::store::table::{Content, Table};
 use outlast_workloads::Random;
 
 /// Runs a body in transactions of a new pool, and checks the tree behind each.
@@ -30,6 +34,229 @@ fn in_pool(is_sorted: bool, mut step: impl FnMut(&mut Mem<'_>, Seq, u64) -> Resu
     }
     while !lane.run(|tx| seq.drain(tx, 500)).unwrap() {}
     lane.run(|tx| seq.free_empty(tx)).unwrap();
+}
+
+fn new_pool(folder: &std::path::Path) -> Pool {
+    let open = OpenOptions::with_scheme(Scheme::Swift);
+    let (create, map) = (CreateOptions::default(), MapOptions::default());
+    Pool::create_with(folder.join("pool"), 32 << 20, &create, &open, &map).unwrap()
+}
+
+/// All items of a list.
+fn items_of(mem: &mut Mem<'_>, list: &Ends) -> Result<Vec<Vec<u8>>, Abort> {
+    let mut items = Vec::new();
+    list.scan(mem, 0, u64::MAX, &mut |item| {
+        items.push(item.to_vec());
+        true
+    })?;
+    Ok(items)
+}
+
+/// One step of a list with open ends and its model.
+fn list_step(
+    mem: &mut Mem<'_>,
+    list: &mut Ends,
+    model: &mut VecDeque<Vec<u8>>,
+    random: &mut Random,
+    (grows, reaches_in): (bool, bool),
+) -> Result<(), Abort> {
+    let len = model.len() as u64;
+    let index = match random.below(if reaches_in { 3 } else { 2 }) {
+        0 => 0,
+        1 => len,
+        _ => random.below(len + 1),
+    };
+    if random.below(10) < if grows { 8 } else { 2 } {
+        let item = item(random);
+        list.insert(mem, index, &item)?;
+        model.insert(index as usize, item);
+    } else if len > 0 {
+        let index = index.min(len - 1);
+        assert_eq!(Some(list.remove(mem, index)?), model.remove(index as usize));
+    }
+    Ok(())
+}
+
+#[test]
+fn lists_with_open_ends_are_as_a_deque() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = new_pool(folder.path());
+    let mut lane = pool.lane().unwrap();
+    let before = lane.run(|tx| Seq::create(tx, false)).unwrap();
+    let mut random = Random::from_state(17);
+    let mut model = VecDeque::new();
+    // It begins as a sequence without ends.
+    let first: Vec<Vec<u8>> = (0..200).map(|_| item(&mut random)).collect();
+    lane.run(|tx| first.iter().try_for_each(|item| before.push(tx, item))).unwrap();
+    model.extend(first);
+    let mut list = lane.run(|tx| Ends::of_seq(tx, before)).unwrap();
+    for number in 0..600_u64 {
+        let how = (number % 200 < 100, number % 20 >= 15);
+        let (start, at_start) = (random.clone(), model.clone());
+        lane.run(|tx| {
+            (random, model) = (start.clone(), at_start.clone());
+            list = Ends::load(tx, list.at)?;
+            for _ in 0..40 {
+                list_step(tx, &mut list, &mut model, &mut random, how)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        lane.run(|tx| {
+            let list = Ends::load(tx, list.at)?;
+            assert_eq!(list.len(), model.len() as u64, "{number}");
+            let (at, len) = (random.below(list.len() + 1), list.len());
+            assert_eq!(list.get(tx, at)?.as_ref(), model.get(at as usize), "{at} of {len}");
+            assert!(items_of(tx, &list)?.iter().eq(&model), "{number}");
+            let header = Header::load(tx, list.at)?;
+            if header.root.0 != 0 {
+                assert_eq!(items_below(tx, header.root, header.levels, None)?, header.len);
+            }
+            list.open_leaves(tx).map(drop)
+        })
+        .unwrap();
+    }
+    while !model.is_empty() {
+        let end = if random.below(2) == 0 { End::First } else { End::Last };
+        let popped = lane.run(|tx| Ends::load(tx, list.at)?.pop(tx, end)).unwrap();
+        let right = if end == End::First { model.pop_front() } else { model.pop_back() };
+        assert_eq!(Some(popped), right);
+    }
+    lane.run(|tx| Ends::load(tx, list.at)?.free_ends(tx)?.free_empty(tx)).unwrap();
+}
+
+/// A list that grows at an end has leaves as full as they can be, and a push into one does not move its items.
+#[test]
+fn pushes_leave_full_leaves_and_move_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = new_pool(folder.path());
+    let mut lane = pool.lane().unwrap();
+    for end in [End::First, End::Last] {
+        let mut list = lane.run(|tx| Ends::create(tx)).unwrap();
+        for _ in 0..1000 {
+            lane.run(|tx| {
+                list = Ends::load(tx, list.at)?;
+                list.push(tx, end, b"ten bytes.")
+            })
+            .unwrap();
+        }
+        lane.run(|tx| {
+            let header = Header::load(tx, list.at)?;
+            let leaf = header.find_index(tx, header.len / 2, true)?.leaf;
+            assert_eq!(leaf.items, LEAF_BYTES / 11, "{end:?}");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// Counts what is below a node of an order, and compares it with what its parents say (SEQ-1, SEQ-2, SCORES-1).
+fn scores_below(
+    mem: &mut Mem<'_>,
+    node: PoolOffset,
+    levels: usize,
+    (least, most): (u64, u64),
+) -> Result<u64, Abort> {
+    if levels == 0 {
+        let items = leaf_items(mem, node)?;
+        assert!(items.iter().all(|item| (least..=most).contains(&item.0)));
+        return Ok(items.len() as u64);
+    }
+    let children = load_children(mem, node)?;
+    for (number, child) in children.iter().enumerate() {
+        let least = if number == 0 { least } else { child.bound };
+        let most = children.get(number + 1).map_or(most, |next| next.bound);
+        let found = scores_below(mem, child.at, levels - 1, (least, most))?;
+        assert!(found == child.items && found > 0, "{found} of {}", child.items);
+    }
+    Ok(sum(&children))
+}
+
+#[test]
+fn orders_of_scores_are_as_an_ordered_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = new_pool(folder.path());
+    let mut lane = pool.lane().unwrap();
+    let mut random = Random::from_state(23);
+    let hasher = Hasher { secret: (1, 2) };
+    let (table, scores) = lane.run(|tx| Ok((Table::create(tx)?, Scores::create(tx)?))).unwrap();
+    let mut entries = BTreeMap::new();
+    for number in 0..400_u64 {
+        let name =
+            format!("member {}{}", number % 7, "x".repeat(number as usize % 90)).into_bytes();
+        let name = [name, number.to_be_bytes().to_vec()].concat();
+        let content = Content { kind: Kind::String, value: &[0; 8], deadline: None };
+        let hash = hasher.hash(&name);
+        let place = lane.run(|tx| table.write(tx, hasher, None, &name, hash, &content)).unwrap();
+        entries.insert(name, place.entry.at);
+    }
+    let names: Vec<Vec<u8>> = entries.keys().cloned().collect();
+    let mut model: BTreeSet<(u64, Vec<u8>)> = BTreeSet::new();
+    let mut of: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    let mut most = 0;
+    for step in 0..6000_u64 {
+        let name = &names[random.below(names.len() as u64) as usize];
+        let entry = entries[name];
+        // Few scores, so that many members share one; ascending and descending ones.
+        let bits = match step / 750 % 4 {
+            0 => random.below(6),
+            1 => step,
+            2 => 100_000 - step,
+            _ => random.next_u64() >> 8,
+        };
+        let grows = step % 1500 < 1000;
+        let before = of.get(name).copied();
+        lane.run(|tx| {
+            let old = before.map(|bits| Wanted { bits, member: name });
+            let new = Wanted { bits, member: name };
+            match old {
+                Some(old) if grows => scores.shift(tx, old, entry, bits),
+                Some(old) => scores.remove(tx, old, entry),
+                None if grows => scores.insert(tx, new, entry),
+                None => Ok(()),
+            }
+        })
+        .unwrap();
+        if let Some(before) = before {
+            model.remove(&(before, name.clone()));
+            of.remove(name);
+        }
+        if grows {
+            model.insert((bits, name.clone()));
+            of.insert(name.clone(), bits);
+        }
+        most = most.max(model.len());
+        if step % 40 != 39 {
+            continue;
+        }
+        lane.run(|tx| {
+            let header = Header::load(tx, scores.at)?;
+            assert_eq!(header.len, model.len() as u64);
+            assert_eq!(scores_below(tx, header.root, header.levels, (0, u64::MAX))?, header.len);
+            let mut all = Vec::new();
+            scores.scan(tx, 0, u64::MAX, &mut |mem, (bits, at)| {
+                all.push((bits, Entry::load(mem, at)?.key(mem)?));
+                Ok(true)
+            })?;
+            assert!(all.iter().eq(&model), "{step}");
+            let wanted = Wanted { bits, member: name };
+            for or_equal in [false, true] {
+                let before = model.range(..(bits, name.clone())).count() as u64;
+                let equal = u64::from(or_equal && model.contains(&(bits, name.clone())));
+                assert_eq!(scores.rank(tx, wanted, or_equal)?, before + equal);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert!(most > 250, "{most}");
+    for end in [End::First, End::Last, End::Last, End::First] {
+        let popped = lane.run(|tx| scores.pop(tx, end)).unwrap().unwrap();
+        let right = if end == End::First { model.pop_first() } else { model.pop_last() };
+        let (bits, name) = right.unwrap();
+        assert_eq!(popped, (bits, entries[&name]));
+    }
+    while !lane.run(|tx| scores.drop_leaves(tx, 3)).unwrap() {}
 }
 
 /// Counts what is below a node, and compares it with what its parents say (SEQ-1, SEQ-2).
