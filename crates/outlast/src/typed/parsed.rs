@@ -238,6 +238,9 @@ impl<'t> Parser<'t> {
         if let Some(id) = titled.max_by_key(|id| self.titles[*id].len()) {
             return Some((id, &text[self.titles[id].len()..]));
         }
+        if let Some(rest) = text.strip_prefix("()") {
+            return Some((self.add(Form::Plain, 0), rest));
+        }
         if let Some(inner) = text.strip_prefix('[') {
             let (item, rest) = self.of(inner)?;
             let (len, rest) = rest.strip_prefix("; ")?.split_once(']')?;

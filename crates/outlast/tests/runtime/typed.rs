@@ -544,7 +544,7 @@ fn threads_share_a_pool_under_one_brand() {
                 .run(|tx| {
                     assert_eq!(root.at(Bank::FIELDS.opened).get(tx)?, 1694 + 4 * EACH);
                     let accounts = root.get(tx)?.accounts;
-                    accounts.iter(tx)?.map(|account| Ok(account?.number)).collect()
+                    accounts.iter(tx).map(|account| Ok(account?.number)).collect()
                 })
                 .unwrap();
             numbers.sort_unstable();
