@@ -85,9 +85,8 @@ fn known(path: &TypePath) -> Option<(String, &'static str, &'static str)> {
 
 /// The number of an `Option`, if it is of one.
 fn optional_number(path: &TypePath) -> Option<String> {
-    const NUMBERS: [&str; 12] = [
-        "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64",
-    ];
+    const NUMBERS: [&str; 12] =
+        ["u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64"];
     let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
     let Type::Path(inner) = types_of(last).next()? else { return None };
     let name = inner.path.get_ident()?.to_string();

@@ -118,7 +118,8 @@ fn is_no_pool(path: &Path) -> bool {
     let read =
         File::open(path).and_then(|file| file.take(HEADER_PAGE_BYTES).read_to_end(&mut page));
     page.resize(HEADER_PAGE_BYTES as usize, 0);
-    read.is_ok() && matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool { .. }))
+    read.is_ok()
+        && matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool { .. }))
 }
 
 impl RecoveredPool<Mapped> {

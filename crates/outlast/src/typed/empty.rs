@@ -33,7 +33,7 @@ use crate::{Abort, Transact};
     label = "no empty form",
     note = "collections, text, numbers, arrays of these, `Option` and `Checked<bool>` have one, and structs of these with `#[derive(Persist)]`; for others `root_or_insert_with` takes a function that makes the value"
 )]
-pub trait Empty<'id>: Persist<'id> {
+pub trait Empty<'id>: Sized {
     /// The empty value. Collections among it are new.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl<'id, H: Handle<'id>> Empty<'id> for Option<H> {
     }
 }
 
-impl<'id, T: Empty<'id>, const N: usize> Empty<'id> for [T; N] {
+impl<'id, T: Persist<'id> + Empty<'id>, const N: usize> Empty<'id> for [T; N] {
     fn empty<X: Transact>(tx: &mut TypedTx<'id, '_, X>) -> Result<Self, Abort> {
         let mut items = [None; N];
         for item in &mut items {

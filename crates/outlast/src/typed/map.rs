@@ -200,11 +200,7 @@ where
     ///
     /// # Errors
     /// As [`value`](Self::value); [`Abort::BadAddress`] where the value's blocks were freed before.
-    pub fn delete<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-    ) -> Result<bool, Abort> {
+    pub fn delete<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, key: &K) -> Result<bool, Abort> {
         match self.remove(tx, key)? {
             Some(old) => old.free_owned(tx).map(|()| true),
             None => Ok(false),

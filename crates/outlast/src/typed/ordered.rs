@@ -187,8 +187,8 @@ where
     /// ) -> Result<PBTreeMap<'id, str, u64>, Abort> {
     ///     let metrics = PBTreeMap::new(tx)?;
     ///     metrics.extend(tx, [("cpu", 1), ("disk.0", 2), ("disk.1", 3), ("disks", 4)])?;
-    ///     let disks: u64 = metrics.prefix(tx, "disk.").map(|pair| Ok(pair?.1)).sum::<Result<_, _>>()?;
-    ///     assert_eq!(disks, 5);
+    ///     let disks: Vec<_> = metrics.prefix(tx, "disk.").collect::<Result<_, _>>()?;
+    ///     assert_eq!(disks, [("disk.0".to_owned(), 2), ("disk.1".to_owned(), 3)]);
     ///     Ok(metrics)
     /// }
     /// ```

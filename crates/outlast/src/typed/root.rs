@@ -67,7 +67,7 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     ///
     /// # Errors
     /// As [`root`](Self::root).
-    pub fn root_or_new<T: Empty<'id>>(&mut self) -> Result<PPtr<'id, T>, Abort> {
+    pub fn root_or_new<T: Persist<'id> + Empty<'id>>(&mut self) -> Result<PPtr<'id, T>, Abort> {
         self.root_or_insert_with(T::empty)
     }
 

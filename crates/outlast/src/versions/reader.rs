@@ -187,9 +187,7 @@ impl PoolReader {
     /// As of `run`.
     pub fn run_typed<R>(
         &mut self,
-        mut body: impl for<'id, 'p> FnMut(
-            &mut TypedTx<'id, '_, Reader<'p, Below>>,
-        ) -> Result<R, Abort>,
+        mut body: impl for<'id, 'p> FnMut(&mut TypedTx<'id, '_, Reader<'p, Below>>) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
         self.typed(|mut lane| lane.run(|tx| body(tx)))
     }
@@ -409,7 +407,9 @@ fn not_a_pool(path: &Path, error: MapError) -> PoolError {
             && !matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool { .. }))
     };
     match error {
-        MapError::BadLength { .. } if !is_pool() => PoolError::NotAPool { path: Some(path.to_owned()) },
+        MapError::BadLength { .. } if !is_pool() => {
+            PoolError::NotAPool { path: Some(path.to_owned()) }
+        }
         error => error.into(),
     }
 }

@@ -111,7 +111,8 @@ fn a_pool_that_is_open_elsewhere_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("one.pool");
     let pool = create(&path, 1 << 20).unwrap();
-    let busy: &[&str] = &["one.pool", "already open, in this process or another", "close it there first"];
+    let busy: &[&str] =
+        &["one.pool", "already open, in this process or another", "close it there first"];
     one_line(open(&path), busy);
     one_line(RecoveredPool::open_read_only(&path, &map()).map(drop), busy);
     pool.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();

@@ -161,7 +161,8 @@ fn retaining_frees_what_goes() {
         let all = tx.root_or_new::<All<'_>>()?.get(tx)?;
         all.jobs.retain(tx, |tx, text| Ok(text.to_string(tx)?.ends_with('7')))?;
         let left = all.jobs.to_vec(tx)?;
-        let left = left.into_iter().map(|text| text.to_string(tx)).collect::<Result<Vec<_>, _>>()?;
+        let left =
+            left.into_iter().map(|text| text.to_string(tx)).collect::<Result<Vec<_>, _>>()?;
         assert_eq!(left.len(), 4);
         assert!(left[3].ends_with("37"));
         all.jobs.retain(tx, |_, _| Ok(false))
@@ -211,7 +212,10 @@ fn prefixes_and_ranges_of_text_are_those_of_the_standard_library() {
     let pool = small_pool();
     let keys: BTreeSet<String> = (0..300u32)
         .map(|n| n.wrapping_mul(0x9E37_79B9))
-        .map(|n| ["a", "b", "ab", "ba", "\u{FF}", "b\u{10FFFF}"][n as usize % 6].repeat((n >> 8) as usize % 6))
+        .map(|n| {
+            ["a", "b", "ab", "ba", "\u{FF}", "b\u{10FFFF}"][n as usize % 6]
+                .repeat((n >> 8) as usize % 6)
+        })
         .collect();
     pool.run_typed(|tx| {
         let tree = PBTreeMap::<str, u64>::new(tx)?;
@@ -224,8 +228,7 @@ fn prefixes_and_ranges_of_text_are_those_of_the_standard_library() {
         for prefix in ["", "a", "ab", "b", "bb", "\u{FF}", "b\u{10FFFF}", "none"] {
             let found: Vec<_> = tree.prefix(tx, prefix).collect::<Result<_, _>>()?;
             let expected = keys.iter().filter(|key| key.starts_with(prefix));
-            let expected: Vec<_> =
-                expected.map(|key| (key.clone(), key.len() as u64)).collect();
+            let expected: Vec<_> = expected.map(|key| (key.clone(), key.len() as u64)).collect();
             assert_eq!(found, expected, "{prefix}");
             let last = tree.prefix(tx, prefix).next_back().transpose()?;
             assert_eq!(last.as_ref(), expected.last());
@@ -240,9 +243,11 @@ fn prefixes_and_ranges_of_text_are_those_of_the_standard_library() {
         let model: BTreeMap<&str, ()> = keys.iter().map(|key| (key.as_str(), ())).collect();
         for (from, to) in [("a", "b"), ("ab", "b\u{10FFFF}"), ("", "\u{FF}"), ("a", "a")] {
             let there = |found: Vec<(String, u64)>| found.into_iter().map(|(key, _)| key).collect();
-            let found: Vec<String> = tree.range(tx, from..to).collect::<Result<_, _>>().map(there)?;
+            let found: Vec<String> =
+                tree.range(tx, from..to).collect::<Result<_, _>>().map(there)?;
             assert_eq!(found, model.range(from..to).map(|(key, _)| *key).collect::<Vec<_>>());
-            let found: Vec<String> = tree.range(tx, from..=to).collect::<Result<_, _>>().map(there)?;
+            let found: Vec<String> =
+                tree.range(tx, from..=to).collect::<Result<_, _>>().map(there)?;
             assert_eq!(found, model.range(from..=to).map(|(key, _)| *key).collect::<Vec<_>>());
             assert_eq!(tree.range(tx, from..).count(), model.range(from..).count());
             assert_eq!(tree.range(tx, ..to).count(), model.range(..to).count());
