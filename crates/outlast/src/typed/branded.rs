@@ -47,10 +47,8 @@ impl<M: Medium> Pool<M> {
     /// # let path = dir.path().join("visits.pool");
     /// let pool = Pool::open_or_create(&path)?;
     /// let visits = pool.run_typed(|tx| {
-    ///     let pages = tx.root_or_insert_with(PHashMap::<str, u64>::new)?.get(tx)?;
-    ///     let visits = pages.get(tx, "/index")?.unwrap_or(0) + 1;
-    ///     pages.insert(tx, "/index", visits)?;
-    ///     Ok(visits)
+    ///     let pages = tx.root_or_new::<PHashMap<'_, str, u64>>()?.get(tx)?;
+    ///     pages.entry(tx, "/index")?.and_modify(|visits| visits + 1)?.or_insert(1)
     /// })?;
     /// assert_eq!(visits, 1);
     /// # Ok(())

@@ -445,6 +445,8 @@ mod tests {
         parsed::<PQueue<'_, PBox<'_, f64>>>();
         parsed::<[Option<PPtr<'_, PVec<'_, u64>>>; 2]>();
         parsed::<PHashMap<'_, str, u64>>();
+        parsed::<PHashMap<'_, str, ()>>();
+        parsed::<[(); 3]>();
         parsed::<PHashMap<'_, [u8], PHashMap<'_, (i8, [u8; 3]), u64>>>();
         parsed::<PBTreeMap<'_, (u32, u64, u16), PBox<'_, u32>>>();
         parsed::<PRbMap<'_, i64, f32>>();

@@ -8,8 +8,7 @@ use outlast::medium::CreateOptions;
 use outlast::medium::OpenOptions;
 use outlast::recover::UnrecoveredPool;
 use outlast::typed::{
-    Checked, Empty, PBTreeMap, PBox, PBytes, PHashMap, PQueue, PRbMap, PString, PVec, Persist,
-    TypedTx,
+    Checked, PBTreeMap, PBox, PBytes, PHashMap, PQueue, PRbMap, PString, PVec, Persist, TypedTx,
 };
 use outlast::{Abort, Pool, PoolError, Scheme, Transact};
 use outlast_pmem::Heap;
@@ -86,7 +85,7 @@ fn a_new_root_is_empty_and_an_old_one_is_found() {
         root.len(tx)
     });
     assert_eq!(root.unwrap(), 0);
-    assert_eq!(small_pool().run_typed(|tx| u64::empty(tx)).unwrap(), 0);
+    assert_eq!(small_pool().run_typed(|tx| tx.root_or_new::<u64>()?.get(tx)).unwrap(), 0);
 }
 
 #[test]
