@@ -111,7 +111,7 @@ impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         let kind = match &error {
             PoolError::Abort(abort) => return abort.clone().into(),
-            PoolError::NotAPool => Kind::NotAPool,
+            PoolError::NotAPool { .. } => Kind::NotAPool,
             PoolError::Unfinished => Kind::Unfinished,
             PoolError::Version { .. } | PoolError::Flags { .. } | PoolError::NeedsLab { .. } => {
                 Kind::Version

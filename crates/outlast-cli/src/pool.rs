@@ -223,6 +223,7 @@ fn about<T>(path: &Path, result: Result<T, PoolError>) -> Result<T, Box<dyn Erro
     result.map_err(|error| match error {
         // These name the file themselves.
         PoolError::Map(error) => error.into(),
+        error @ PoolError::NotAPool { path: Some(_) } => error.into(),
         error if error.is_damage() => Damaged(format!("{}: {error}", path.display())).into(),
         error => format!("{}: {error}", path.display()).into(),
     })

@@ -23,7 +23,8 @@ use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
 /// Implements `outlast::typed::Persist` for a struct, and gives it a constant `FIELDS` with a
-/// `Field` for each of its fields.
+/// `Field` for each of its fields. Where each field has an empty form, the struct has one: it implements
+/// `outlast::typed::Empty`, and `TypedTx::root_or_new` begins with it.
 ///
 /// The struct must be `#[repr(C)]` or `#[repr(transparent)]`, `Copy`, without padding and without
 /// type parameters; its fields must persist themselves. It may have one lifetime, the brand of its

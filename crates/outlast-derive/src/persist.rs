@@ -16,7 +16,8 @@ pub fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     let brand = brand(input)?;
     refuse_fields(input, &fields)?;
     let target = Target { input, fields, brand, names: Names::of(input)? };
-    let parts = [target.no_padding(), target.implementation(), target.projections()];
+    let parts =
+        [target.no_padding(), target.implementation(), target.empty(), target.projections()];
     Ok(parts.into_iter().collect())
 }
 

@@ -105,8 +105,8 @@ pub enum MapError {
         /// The file.
         path: PathBuf,
     },
-    /// Another process has the file mapped: a writer, or, for a writer, any process.
-    #[error("{}: is already open elsewhere; close it there first", path.display())]
+    /// This process or another one has the file mapped: a writer, or, for a writer, any process.
+    #[error("{}: is already open, in this process or another; close it there first", path.display())]
     AlreadyOpen {
         /// The file.
         path: PathBuf,

@@ -297,7 +297,8 @@ pub(crate) fn may_be_a_pool(path: &Path) -> bool {
 fn why(path: &Path, error: PoolError) -> OpenError {
     let name = path.display().to_string();
     match error {
-        PoolError::NotAPool if is_plain(path) => OpenError::Plain(name),
+        PoolError::NotAPool { .. } if is_plain(path) => OpenError::Plain(name),
+        PoolError::NotAPool { .. } => OpenError::Pool(name, PoolError::NotAPool { path: None }),
         PoolError::Map(MapError::AlreadyOpen { .. }) => OpenError::InUse(name),
         error => OpenError::Pool(name, error),
     }

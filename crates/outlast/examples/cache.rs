@@ -8,8 +8,8 @@ use outlast::{Abort, Pool, PoolError, Transact};
 #[repr(C)]
 struct Cache<'id> {
     entries: PHashMap<'id, u64, Entry<'id>>,
-    /// Pairs of a time of expiry and a key.
-    by_expiry: PBTreeMap<'id, (u64, u64), u64>,
+    /// A set of pairs: a time of expiry and a key.
+    by_expiry: PBTreeMap<'id, (u64, u64), ()>,
 }
 
 #[derive(Clone, Copy, Persist)]
@@ -21,15 +21,12 @@ struct Entry<'id> {
 
 impl<'id> Cache<'id> {
     fn of(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Self, Abort> {
-        let root = tx.root_or_insert_with(|tx| {
-            Ok(Self { entries: PHashMap::new(tx)?, by_expiry: PBTreeMap::new(tx)? })
-        })?;
-        root.get(tx)
+        tx.root_or_new()?.get(tx)
     }
 
     fn remove(self, tx: &mut TypedTx<'id, '_, impl Transact>, key: u64) -> Result<(), Abort> {
         let Some(old) = self.entries.remove(tx, &key)? else { return Ok(()) };
-        self.by_expiry.remove(tx, &(old.expires_at, key))?;
+        self.by_expiry.delete(tx, &(old.expires_at, key))?;
         old.value.free(tx)
     }
 }
@@ -40,8 +37,8 @@ pub fn put(pool: &Pool, key: u64, value: &str, expires_at: u64) -> Result<(), Ab
         let cache = Cache::of(tx)?;
         cache.remove(tx, key)?;
         let entry = Entry { value: PString::new(tx, value)?, expires_at };
-        cache.by_expiry.insert(tx, &(expires_at, key), key)?;
-        cache.entries.insert(tx, &key, entry).map(|_| ())
+        cache.by_expiry.put(tx, &(expires_at, key), ())?;
+        cache.entries.put(tx, &key, entry)
     })
 }
 

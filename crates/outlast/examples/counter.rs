@@ -8,7 +8,7 @@ use outlast::{Pool, PoolError};
 pub fn count(pool: &Pool, threads: u32, times: u32) -> Result<u64, PoolError> {
     pool.typed(|pool| {
         // The root is a word. A pointer to it is good for all threads of this closure.
-        let counter = pool.run(|tx| tx.root_or_insert_with(|_| Ok(0u64)))?;
+        let counter = pool.run(|tx| tx.root_or_new::<u64>())?;
         let counted = thread::scope(|scope| {
             let work = || {
                 let mut lane = pool.lane()?; // kept: a thread that runs many transactions takes one

@@ -9,7 +9,7 @@ use outlast::{Pool, PoolError};
 pub fn write(path: &Path, day: u32, mood: i32) -> Result<u64, PoolError> {
     let pool = Pool::open_or_create(path)?; // after a crash too: opening recovers
     let moods = pool.run_typed(|tx| {
-        let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, i32>>::new)?.get(tx)?;
+        let days = tx.root_or_new::<PBTreeMap<'_, u32, PVec<'_, i32>>>()?.get(tx)?;
         let today = days.entry(tx, &day)?.or_insert_with(PVec::new)?;
         today.push(tx, mood)?;
         today.len(tx)

@@ -12,8 +12,8 @@ use outlast::{Abort, Pool, Transact};
 #[repr(C)]
 struct Log<'id> {
     events: PVec<'id, Event>,
-    /// Pairs of a user and the number of an event.
-    by_user: PBTreeMap<'id, (u32, u64), u64>,
+    /// A set of pairs: a user and the number of an event.
+    by_user: PBTreeMap<'id, (u32, u64), ()>,
 }
 
 /// An event of a user.
@@ -30,10 +30,7 @@ pub struct Event {
 
 impl<'id> Log<'id> {
     fn of(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Self, Abort> {
-        let root = tx.root_or_insert_with(|tx| {
-            Ok(Self { events: PVec::new(tx)?, by_user: PBTreeMap::new(tx)? })
-        })?;
-        root.get(tx)
+        tx.root_or_new()?.get(tx)
     }
 }
 
@@ -43,7 +40,7 @@ pub fn append(pool: &Pool, event: Event) -> Result<u64, Abort> {
         let log = Log::of(tx)?;
         let number = log.events.len(tx)?;
         log.events.push(tx, event)?;
-        log.by_user.insert(tx, &(event.user, number), event.at_seconds)?;
+        log.by_user.put(tx, &(event.user, number), ())?;
         Ok(number)
     })
 }

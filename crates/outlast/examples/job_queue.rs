@@ -17,10 +17,7 @@ struct Jobs<'id> {
 
 impl<'id> Jobs<'id> {
     fn of(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Self, Abort> {
-        let root = tx.root_or_insert_with(|tx| {
-            Ok(Self { waiting: PQueue::new(tx)?, done: PHashMap::new(tx)? })
-        })?;
-        root.get(tx)
+        tx.root_or_new()?.get(tx)
     }
 }
 

@@ -16,10 +16,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 /// Counts a visit and returns how many there were.
 fn visit(pool: &Pool, page: u64) -> Result<u64, Abort> {
     pool.run_typed(|tx| {
-        let pages = tx.root_or_insert_with(PHashMap::<u64, u64>::new)?.get(tx)?;
-        let visits = pages.get(tx, &page)?.unwrap_or(0) + 1;
-        pages.insert(tx, &page, visits)?;
-        Ok(visits)
+        let pages = tx.root_or_new::<PHashMap<'_, u64, u64>>()?.get(tx)?;
+        pages.entry(tx, &page)?.and_modify(|visits| visits + 1)?.or_insert(1)
     })
 }
 

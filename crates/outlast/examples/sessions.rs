@@ -34,13 +34,13 @@ pub enum SessionError {
 type Sessions<'id> = PHashMap<'id, Token, Session>;
 
 fn sessions<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Sessions<'id>, Abort> {
-    tx.root_or_insert_with(Sessions::new)?.get(tx)
+    tx.root_or_new()?.get(tx)
 }
 
 /// Begins a session.
 pub fn log_in(pool: &Pool, token: &Token, user: u64, now: u64) -> Result<(), Abort> {
     let session = Session { user, expires_at: now + IDLE };
-    pool.run_typed(|tx| sessions(tx)?.insert(tx, token, session).map(|_| ()))
+    pool.run_typed(|tx| sessions(tx)?.put(tx, token, session))
 }
 
 /// The user of a request, whose session goes on from now.

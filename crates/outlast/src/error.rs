@@ -1,5 +1,41 @@
 //! Errors. [`PoolError`] is that of a pool, [`Abort`] that of a transaction; this module also has
 //! the parts of both.
+//!
+//! `PoolError` takes an `Abort` by `?`, so a program without errors of its own returns `PoolError` everywhere. An error of its own
+//! needs one variant for both:
+//!
+//! ```
+//! use outlast::typed::PVec;
+//! use outlast::{Abort, Pool, PoolError};
+//!
+//! #[derive(Debug)]
+//! enum ShopError {
+//!     SoldOut,
+//!     Pool(PoolError),
+//! }
+//!
+//! impl<E: Into<PoolError>> From<E> for ShopError {
+//!     fn from(error: E) -> Self {
+//!         Self::Pool(error.into())
+//!     }
+//! }
+//!
+//! fn sell(pool: &Pool) -> Result<u64, ShopError> {
+//!     pool.try_run_typed(|tx| {
+//!         let goods = tx.root_or_new::<PVec<'_, u64>>()?.get(tx)?;
+//!         goods.pop(tx)?.ok_or(ShopError::SoldOut)
+//!     })
+//! }
+//!
+//! # fn main() {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("shop.pool");
+//! let sold = || sell(&Pool::open_or_create(&path)?);
+//! assert!(matches!(sold(), Err(ShopError::SoldOut)));
+//! # }
+//! ```
+
+use std::path::{Path, PathBuf};
 
 pub use outlast_pmem::{GrowError, MapError, MediumFailure};
 use outlast_trace::{ByteRange, PoolOffset};
@@ -18,9 +54,13 @@ pub use crate::versions::ReadError;
 pub enum PoolError {
     /// The first bytes are not a pool's.
     #[error(
-        "not an Outlast pool: it does not begin with the bytes of one; name a pool, or create one in another file"
+        "{}not an Outlast pool: it does not begin with the bytes of one; name a pool, or create one in another file",
+        path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default()
     )]
-    NotAPool,
+    NotAPool {
+        /// The file, where the pool was to be in one.
+        path: Option<PathBuf>,
+    },
     /// Creation was cut short by a crash.
     #[error("not a whole pool: if its creation was cut short, delete the file and create it again")]
     Unfinished,
@@ -176,6 +216,14 @@ pub enum PoolError {
 }
 
 impl PoolError {
+    /// With the name of the file that was to be opened, where the error has room for it and lacks it.
+    pub(crate) fn of_file(self, file: &Path) -> Self {
+        match self {
+            Self::NotAPool { path: None } => Self::NotAPool { path: Some(file.to_owned()) },
+            error => error,
+        }
+    }
+
     /// The file is a pool and not whole: what a check finds, and not a mistake of its caller.
     pub fn is_damage(&self) -> bool {
         matches!(

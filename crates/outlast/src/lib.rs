@@ -28,7 +28,9 @@
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing
 //! is ever torn and nothing needs a scan or a repair; everything else is volatile and rebuilt.
 //! The runtime is generic over its memory, so that what a checker crashes is this very code.
-//! `docs/` has the format, recovery and the fault model.
+//! The repository's pages have the [format](https://github.com/outlast/outlast/blob/main/docs/format.md),
+//! [recovery](https://github.com/outlast/outlast/blob/main/docs/recovery.md) and the
+//! [fault model](https://github.com/outlast/outlast/blob/main/docs/fault-model.md).
 //!
 //! ```
 //! use outlast::typed::{PBTreeMap, PString, PVec};
@@ -40,7 +42,7 @@
 //! let note = |day: u32, text: &str| -> Result<u64, PoolError> {
 //!     let pool = Pool::open_or_create(&path)?; // after a crash too: opening recovers
 //!     let count = pool.run_typed(|tx| {
-//!         let days = tx.root_or_insert_with(PBTreeMap::<u32, PVec<'_, PString<'_>>>::new)?;
+//!         let days = tx.root_or_new::<PBTreeMap<'_, u32, PVec<'_, PString<'_>>>>()?;
 //!         let notes = days.get(tx)?.entry(tx, &day)?.or_insert_with(PVec::new)?;
 //!         let text = PString::new(tx, text)?;
 //!         notes.push(tx, text)?;

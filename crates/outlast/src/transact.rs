@@ -155,8 +155,11 @@ pub trait Runner {
     /// undoes everything too. An operation that failed decides the transaction's end even when
     /// `body` goes on and returns `Ok`: nothing is committed, and that failure is returned.
     ///
-    /// `body` must not run another transaction of the same pool, nor wait for one of another thread:
-    /// it may be in that one's way for ever.
+    /// `body` must not wait for a transaction of another thread, which may wait for this one.
+    ///
+    /// # Panics
+    /// When `body` runs another transaction of the same pool and the two meet: each would wait for the other. The
+    /// message says so.
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>;
@@ -164,6 +167,9 @@ pub trait Runner {
     /// As [`run`](Self::run), for a body that fails with an error of the program's own. That error undoes
     /// everything and is returned. A conflict runs `body` again also where `?` has made it such an error: the
     /// transaction remembers it.
+    ///
+    /// An error undoes what the transaction has changed. To keep the changes and report a failure, `body` returns the failure as
+    /// a value: `Ok(Err(failure))`.
     ///
     /// ```
     /// use outlast::{Abort, BlockKind, Pool, Runner, Transact};

@@ -65,7 +65,7 @@ fn load<'id>(
     root: PPtr<'id, Shop<'id>>,
 ) -> Result<Mirror, Abort> {
     let shop = root.get(tx)?;
-    let orders: Vec<_> = shop.orders.iter(tx)?.collect::<Result<_, _>>()?;
+    let orders: Vec<_> = shop.orders.iter(tx).collect::<Result<_, _>>()?;
     let by_price: Vec<_> = shop.by_price.iter(tx).collect::<Result<_, _>>()?;
     Ok(Mirror {
         name: shop.name.to_string(tx)?,

@@ -33,25 +33,21 @@ impl Target<'_> {
         let mut end = quote!(0);
         let mut all = TokenStream::new();
         for Field { member, text, ty, .. } in &self.fields {
-            let why = format!(
-                "padding before field `{text}` of `{name}`: order the fields from large to small, \
-                 or fill the gap with a field of bytes"
-            );
+            let place = format!("before field `{text}` of `{name}`");
             all.extend(quote_spanned! {ty.span()=>
-                ::core::assert!(::core::mem::offset_of!(#any, #member) == #end, #why);
+                ::outlast::typed::refuse_padding(
+                    ::core::mem::offset_of!(#any, #member) - (#end), #place
+                );
             });
             end = quote!(::core::mem::offset_of!(#any, #member)
                 + ::outlast::typed::field_bytes(|all: &#any| &all.#member));
         }
         let last = &self.fields.last().expect("there are fields").text;
-        let why = format!(
-            "padding behind field `{last}` of `{name}`: fill it with a field of bytes, such as \
-             `padding: [u8; 4]`"
-        );
+        let place = format!("behind field `{last}` of `{name}`");
         quote_spanned! {name.span()=>
             const _: () = {
                 #all
-                ::core::assert!(::core::mem::size_of::<#any>() == #end, #why);
+                ::outlast::typed::refuse_padding(::core::mem::size_of::<#any>() - (#end), #place);
             };
         }
     }
@@ -101,6 +97,12 @@ impl Target<'_> {
             let member = &field.member;
             quote_spanned!(field.span()=> #persist::free_owned(self.#member, tx)?;)
         });
+        let free_replaced = self.of_each(|field, persist, _| {
+            let member = &field.member;
+            quote_spanned!(field.span()=>
+                #persist::free_replaced(self.#member, tx, &new.#member)?;
+            )
+        });
         let access = self.access();
         quote! {
             #[automatically_derived]
@@ -136,6 +138,40 @@ impl Target<'_> {
                 ) -> ::core::result::Result<(), ::outlast::Abort> {
                     #(#free_owned)*
                     ::core::result::Result::Ok(())
+                }
+
+                fn free_replaced<X: ::outlast::Transact>(
+                    self,
+                    tx: &mut ::outlast::typed::TypedTx<#brand, '_, X>,
+                    new: &Self,
+                ) -> ::core::result::Result<(), ::outlast::Abort> {
+                    #(#free_replaced)*
+                    ::core::result::Result::Ok(())
+                }
+            }
+        }
+    }
+
+    /// `Empty`, where each field has an empty form. A bound without a parameter is an error where it does not hold, unless
+    /// it binds a lifetime: so each binds one.
+    pub(super) fn empty(&self) -> TokenStream {
+        let (this, brand) = (self.of_brand(), &self.brand);
+        let types = self.fields.iter().map(|field| field.ty);
+        let made = self.fields.iter().map(|field| {
+            let (Field { member, ty, .. }, span) = (field, field.span());
+            quote_spanned!(span=> #member: <#ty as ::outlast::typed::Empty<#brand>>::empty(tx)?)
+        });
+        quote! {
+            #[automatically_derived]
+            #[allow(private_bounds, trivial_bounds, reason = "the bounds are those of the fields")]
+            impl<#brand> ::outlast::typed::Empty<#brand> for #this
+            where
+                #(for<'any> #types: ::outlast::typed::Empty<#brand>,)*
+            {
+                fn empty<X: ::outlast::Transact>(
+                    tx: &mut ::outlast::typed::TypedTx<#brand, '_, X>,
+                ) -> ::core::result::Result<Self, ::outlast::Abort> {
+                    ::core::result::Result::Ok(Self { #(#made),* })
                 }
             }
         }

@@ -227,7 +227,11 @@ fn a_writer_excludes_everybody_and_readers_exclude_writers() {
     let refused = |options: &MapOptions| {
         let error = Mapped::open(&path, options).err().expect("opened twice");
         assert!(matches!(error, MapError::AlreadyOpen { .. }), "{error}");
-        assert!(error.to_string().ends_with("is already open elsewhere; close it there first"));
+        assert!(
+            error
+                .to_string()
+                .ends_with("is already open, in this process or another; close it there first")
+        );
     };
     let writer = Mapped::create(&path, 4096, &writable).unwrap();
     refused(&writable);
@@ -263,7 +267,7 @@ fn another_process_is_refused_while_the_file_is_mapped() {
     };
     let medium = Mapped::create(&path, 4096, &MapOptions::default()).unwrap();
     let said = child();
-    assert!(said.contains("is already open elsewhere"), "{said}");
+    assert!(said.contains("is already open, in this process or another"), "{said}");
     drop(medium);
     let said = child();
     assert!(said.contains("child says: None"), "{said}");

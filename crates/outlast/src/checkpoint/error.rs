@@ -119,8 +119,8 @@ pub enum CheckpointError {
         /// Bytes of the file now.
         found: u64,
     },
-    /// Another process has the file open.
-    #[error("{}: is in use elsewhere; close it there first", path.display())]
+    /// This process or another one has the file open.
+    #[error("{}: is in use, by this process or another; close it there first", path.display())]
     InUse {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,38 @@
 //! Checkpoints: a copy of the pool in a file of its own, made while transactions run.
 //!
+//! ```
+//! use outlast::checkpoint::{checkpoint_path, restore};
+//! use outlast::{Pool, typed::PVec};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("numbers.pool");
+//! let pool = Pool::open_or_create(&path)?;
+//! let push = |number| {
+//!     pool.run_typed(|tx| tx.root_or_new::<PVec<'_, u64>>()?.get(tx)?.push(tx, number))
+//! };
+//! push(1)?;
+//! pool.checkpoint(checkpoint_path(&path))?; // other threads go on meanwhile
+//! push(2)?;
+//! drop(pool);
+//!
+//! restore(&path, None)?; // from the checkpoint beside it
+//! let pool = Pool::open(&path)?;
+//! let numbers = pool.run_typed(|tx| tx.root_or_new::<PVec<'_, u64>>()?.get(tx)?.to_vec(tx))?;
+//! assert_eq!(numbers, [1]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - The process that has the pool open makes its checkpoints; `outlast pool checkpoint` makes one of a pool that no
+//!   process has open. A reader in another process cannot make one.
+//! - A file holds one state to go back to, its last checkpoint: earlier ones in it are parts of that one. A program that wants to
+//!   go back further makes its checkpoints in several files in turn, or copies the file.
+//! - [`restore`] replaces a closed pool. With `from`, and another name for the pool, it makes a second pool of the checkpoint, as
+//!   [`Checkpoint::restore_to`] does: see there about two pools of one checkpoint.
+//!
+//! # How
+//!
 //! A checkpoint has the pool at one moment, its *cut*, with an empty log: every
 //! transaction acknowledged before the checkpoint was asked for, none that began after it was
 //! made, and of those in between each wholly or not at all. Each one writes only what has changed

@@ -79,6 +79,10 @@ impl Checkpoint {
     /// Puts the pool into a file, in place of the pool that is there, which is untouched until
     /// then. Mode and owner stay; a new file has those of the checkpoint.
     ///
+    /// The file need not be the one that the checkpoint is of. A second pool has the first one's identity, its
+    /// [UUID](CheckpointInfo::pool), and both can be open at the same time, each with its file. Their checkpoints belong into
+    /// different files: in one file they would pass for those of one pool, and the last of either would be restored.
+    ///
     /// # Errors
     /// [`CheckpointError`]; the file is as it was.
     pub fn restore_to(&self, pool: impl AsRef<Path>) -> Result<()> {
@@ -95,7 +99,8 @@ impl Checkpoint {
 /// Puts a pool back as its last checkpoint has it. Without `from` the checkpoint is the one
 /// [beside the file](checkpoint_path), and the file must say that it is of that pool; a file that
 /// is missing or does not prove its header needs `from`. Mode and owner stay; a new file has those
-/// of the checkpoint.
+/// of the checkpoint. It is the last checkpoint of that file: an earlier one cannot be restored from it.
+/// [`Checkpoint::restore_to`] has the rules for a second pool of one checkpoint.
 ///
 /// # Errors
 /// [`CheckpointError`]; the file is as it was. What is no pool is not overwritten, and neither is

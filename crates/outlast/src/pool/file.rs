@@ -77,13 +77,13 @@ impl PoolInfo {
         loop {
             let len = read_beside(path, &mut page)?;
             if len < HEADER_PAGE_BYTES {
-                return Err(PoolError::NotAPool);
+                return Err(PoolError::NotAPool { path: Some(path.to_owned()) });
             }
             tries -= 1;
             match peek(&Heap::from_bytes(&page), len) {
                 // The user of the pool may have stored a word while it was copied.
                 Err(PoolError::Damaged { .. }) if tries > 0 => {}
-                result => return result,
+                result => return result.map_err(|error| error.of_file(path)),
             }
         }
     }
@@ -100,10 +100,11 @@ impl UnrecoveredPool<Mapped> {
         let place = if is_alone { None } else { WritersPlace::of_path(path) };
         let pool = Self::open(Mapped::open(path, map).map_err(|error| match error {
             MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
-                PoolError::NotAPool
+                PoolError::NotAPool { path: Some(path.to_owned()) }
             }
             error => error.into(),
-        })?)?;
+        })?)
+        .map_err(|error| error.of_file(path))?;
         match is_alone {
             true => Ok(pool),
             false => Ok(pool.with_versions(|pool, header| Versions::open(pool, header, place))?),
@@ -117,7 +118,8 @@ fn is_no_pool(path: &Path) -> bool {
     let read =
         File::open(path).and_then(|file| file.take(HEADER_PAGE_BYTES).read_to_end(&mut page));
     page.resize(HEADER_PAGE_BYTES as usize, 0);
-    read.is_ok() && matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool))
+    read.is_ok()
+        && matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool { .. }))
 }
 
 impl RecoveredPool<Mapped> {

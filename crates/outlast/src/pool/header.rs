@@ -59,7 +59,7 @@ impl Header {
     /// Reads and proves a header.
     pub(crate) fn read<M: Medium>(medium: &M) -> Result<Self, PoolError> {
         if medium.len() < HEADER_PAGE_BYTES {
-            return Err(PoolError::NotAPool);
+            return Err(PoolError::NotAPool { path: None });
         }
         let mut bytes = [0; HEADER_BYTES];
         medium.load(PoolOffset(0), &mut bytes);
@@ -76,7 +76,7 @@ impl Header {
             0 if has_lanes(medium) => {
                 return Err(damaged("the header is not there, and behind it there are lanes"));
             }
-            _ => return Err(PoolError::NotAPool),
+            _ => return Err(PoolError::NotAPool { path: None }),
         }
         let version = u32_at(VERSION_AT);
         if !crc_fits {

@@ -18,6 +18,7 @@ use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::pool::backoff::BackOff;
 use crate::pool::lane_log::LaneLog;
+use crate::pool::own_error::keep_own;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
@@ -210,6 +211,24 @@ impl<'p, M: Medium> Lane<'p, M> {
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
         self.run_to(body, |attempt| attempt.commit_later(), |_, _| Ok(()))
+    }
+
+    /// As [`run_async`](Self::run_async), for a body that fails with an error of the program's own:
+    /// [`try_run`](Runner::try_run).
+    ///
+    /// # Errors
+    /// As `try_run`.
+    pub fn try_run_async<R, E, F>(&mut self, mut body: F) -> Result<(R, AsyncTicket), E>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, E>,
+        E: From<Abort>,
+    {
+        let mut own = None;
+        let done = self.run_async(|tx| {
+            let returned = body(tx);
+            keep_own(tx, returned, &mut own)
+        });
+        done.map_err(|abort| own.unwrap_or_else(|| abort.into()))
     }
 
     /// Runs `body` until no conflict is met, ends it with `commit`, and does the rest with its

@@ -16,6 +16,7 @@ mod lane_log;
 mod lanes;
 mod open;
 mod options;
+mod own_error;
 mod parked;
 mod queue;
 mod reach;
@@ -40,6 +41,7 @@ pub(crate) use open::read_root;
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, read_generation, root_word};
 pub use options::PoolOptions;
+pub(crate) use own_error::keep_own;
 use queue::LaneQueue;
 pub use reach::Listed;
 pub use reader::Reader;
@@ -86,9 +88,12 @@ const GROWTH_MIN: u64 = 1 << 20;
 /// A pool that runs transactions: in a file, or on another [`Medium`].
 ///
 /// Threads and tasks share it, by reference or as an `Arc`. [`run`](Self::run) takes a lane for one transaction; a
-/// thread with many takes a [`Lane`] and keeps it. Dropping the pool closes its file, and everything acknowledged is durable
-/// before; [`try_close`](Self::try_close), of the last `Arc` through [`Arc::into_inner`](std::sync::Arc::into_inner), leaves
-/// nothing for the next opening to recover.
+/// thread with many takes a [`Lane`] and keeps it.
+///
+/// Everything acknowledged is durable however a pool ends, so dropping it is enough. A program that ends in peace calls
+/// [`try_close`](Self::try_close), of the last `Arc` through [`Arc::into_inner`](std::sync::Arc::into_inner): it leaves
+/// nothing for the next opening to recover, and says whether that could be written. [`close`](Self::close) does so without an answer;
+/// [`into_medium`](Self::into_medium) is for tests, which go on with the memory as a crash would leave it.
 pub struct Pool<M: Medium = Mapped> {
     pub(crate) medium: M,
     header: Header,
@@ -328,7 +333,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Takes a lane. It goes back when dropped. Where all are taken this thread sleeps until one is
-    /// free, up to [`PoolOptions::lane_wait`]: a program of many tasks takes a lane for each
+    /// free, up to [`PoolOptions::lane_wait`], five seconds unless it says otherwise: a program of many tasks takes a lane for each
     /// transaction, or a few, and does not keep it. A thread that asks while it has all the lanes
     /// itself waits in vain.
     ///
@@ -486,8 +491,8 @@ impl<M: Medium> Pool<M> {
         self.medium
     }
 
-    /// As [`close`](Self::close), and tells whether all of it became durable in place. After an error
-    /// nothing acknowledged is lost: the next opening recovers.
+    /// As [`close`](Self::close), and tells whether all of it became durable in place: what a program calls that ends in
+    /// peace. After an error nothing acknowledged is lost: the next opening recovers.
     ///
     /// # Errors
     /// [`PoolError::Medium`], and [`PoolError::Forked`] in a forked child.
@@ -521,8 +526,8 @@ impl<M: Medium> Pool<M> {
         let _ = fences::end(io, &self.header);
     }
 
-    /// Ends the pool and gives the medium back. Nothing needs to be made durable: every
-    /// acknowledged transaction already is.
+    /// Ends the pool as dropping it does, and gives the medium back with the log as it is. Nothing needs to be made
+    /// durable: every acknowledged transaction already is. [`try_close`](Self::try_close) empties the log first.
     pub fn into_medium(self) -> M {
         self.medium
     }

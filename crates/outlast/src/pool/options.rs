@@ -53,20 +53,21 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Bytes of a new pool, rounded up to whole pages.
+    /// Bytes of a new pool, rounded up to whole pages: 16 MiB unless this says otherwise.
     pub fn size(mut self, bytes: u64) -> Self {
         self.size = bytes;
         self
     }
 
-    /// The pool grows by itself up to this many bytes; 0 for never.
+    /// The pool grows by itself up to this many bytes; 0 for never. 64 GiB unless this says otherwise.
     pub fn grow_to(mut self, bytes: u64) -> Self {
         self.open.grow_limit_bytes = bytes;
         self.map.max_len = bytes;
         self
     }
 
-    /// How transactions are made durable, whatever the pool was created with.
+    /// How transactions are made durable, whatever the pool was created with. `swift` unless this says otherwise, and
+    /// `redo-archapt` where the pool keeps checksums.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.open.scheme = Some(scheme);
         self
@@ -78,32 +79,37 @@ impl PoolOptions {
         self
     }
 
-    /// When a commit returns.
+    /// When a commit returns: once it is durable, unless this says otherwise ([`Ack`]).
     pub fn ack(mut self, ack: Ack) -> Self {
         self.open.ack = ack;
         self
     }
 
-    /// Transactions that run at the same time in a new pool.
+    /// Transactions that run at the same time in a new pool: 8 unless this says otherwise. Each thread that keeps a
+    /// [`Lane`](crate::Lane) takes one of them for as long, so give as many as threads that keep one, and one more for
+    /// [`Pool::run`]. The number is the pool's own from its creation on.
     pub fn lanes(mut self, count: u32) -> Self {
         self.create.lanes = count;
         self
     }
 
-    /// Bytes of each lane's log in a new pool, a multiple of 64.
+    /// Bytes of each lane's log in a new pool, a multiple of 64: 256 KiB unless this says otherwise. A longer log is swept
+    /// less often; a transaction that needs more than half of it takes chunks of the heap.
     pub fn lane_bytes(mut self, bytes: u64) -> Self {
         self.create.lane_bytes = bytes;
         self
     }
 
     /// Bytes of a chunk of the heap of a new pool, a power of two from 4 KiB to 1 MiB: the largest block has the
-    /// square of it ÷ 8, less a chunk. Without it the size of the pool decides.
+    /// square of it ÷ 8, less a chunk. Pools of 16 MiB or more have chunks of 64 KiB unless this says otherwise, so blocks of
+    /// up to 536,805,376 bytes; smaller pools have smaller chunks, from 4 KiB on.
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.create.chunk_bytes = Some(bytes);
         self
     }
 
-    /// How long [`Pool::lane`] waits when all lanes are taken.
+    /// How long [`Pool::lane`] and [`Pool::run`] wait when all lanes are taken by threads of this process: five seconds
+    /// unless this says otherwise. Another process that has the pool open is waited for by [`wait`](Self::wait).
     pub fn lane_wait(mut self, time: Duration) -> Self {
         self.open.lane_wait = time;
         self
@@ -116,8 +122,9 @@ impl PoolOptions {
         self
     }
 
-    /// How long an opening waits while another process has the pool open. That one sees it by
-    /// [`Pool::is_wanted`](crate::Pool::is_wanted), or hands over between its [`Turns`].
+    /// How long an opening waits while another process has the pool open: not at all unless this says otherwise. That one
+    /// sees it by [`Pool::is_wanted`](crate::Pool::is_wanted), or hands over between its [`Turns`]. A lane of a pool that this process has
+    /// open is waited for by [`lane_wait`](Self::lane_wait).
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = time;
         self

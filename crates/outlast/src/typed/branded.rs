@@ -47,10 +47,8 @@ impl<M: Medium> Pool<M> {
     /// # let path = dir.path().join("visits.pool");
     /// let pool = Pool::open_or_create(&path)?;
     /// let visits = pool.run_typed(|tx| {
-    ///     let pages = tx.root_or_insert_with(PHashMap::<str, u64>::new)?.get(tx)?;
-    ///     let visits = pages.get(tx, "/index")?.unwrap_or(0) + 1;
-    ///     pages.insert(tx, "/index", visits)?;
-    ///     Ok(visits)
+    ///     let pages = tx.root_or_new::<PHashMap<'_, str, u64>>()?.get(tx)?;
+    ///     pages.entry(tx, "/index")?.and_modify(|visits| visits + 1)?.or_insert(1)
     /// })?;
     /// assert_eq!(visits, 1);
     /// # Ok(())
@@ -87,6 +85,14 @@ pub fn with_runner<R: Runner, O>(
     body: impl for<'id> FnOnce(TypedLane<'id, R>) -> O,
 ) -> O {
     body(TypedLane { runner, brand: PhantomData })
+}
+
+/// Calls `body` with a running transaction under a brand of its own.
+pub(crate) fn with_transaction<X: Transact, O>(
+    tx: &mut X,
+    body: impl for<'id> FnOnce(&mut TypedTx<'id, '_, X>) -> O,
+) -> O {
+    body(&mut TypedTx { tx, brand: PhantomData })
 }
 
 /// A pool under its brand. It is shared between threads as the pool is.
@@ -218,6 +224,19 @@ impl<'id, 'p, M: Medium> TypedLane<'id, Lane<'p, M>> {
         F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
     {
         self.runner.run_async(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// As [`run_async`](Self::run_async), for a body that fails with an error of the program's own: see
+    /// [`Runner::try_run`].
+    ///
+    /// # Errors
+    /// As [`Runner::try_run`].
+    pub fn try_run_async<O, E, F>(&mut self, mut body: F) -> Result<(O, AsyncTicket), E>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, E>,
+        E: From<Abort>,
+    {
+        self.runner.try_run_async(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
     }
 
     /// As [`Lane::await_physical`].

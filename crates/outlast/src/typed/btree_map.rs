@@ -6,13 +6,13 @@ use super::ordered::Ordered;
 use crate::collections::{ByteTree, Damage, ReadRaw};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
-/// A persistent ordered map, with the interface of a [`BTreeMap`](std::collections::BTreeMap): a
-/// [`ByteTree`] whose keys are `K`s and whose values are `V`s.
+/// A persistent ordered map, with the interface of a [`BTreeMap`](std::collections::BTreeMap) that hands
+/// out copies in place of references: a [`ByteTree`] whose keys are `K`s and whose values are `V`s.
 ///
-/// Keys are given by reference and copied. `K` may be `str` or `[u8]`; [`Key`] has the others.
-/// A key with its value takes one block.
+/// Keys are given by reference and copied. `K` may be `str` or `[u8]`; [`Key`] has the others. With `()` for `V` it is
+/// a set.
 ///
-/// Its methods are [`PMap`]'s.
+/// Its methods are [`PMap`]'s, which also says where keys and values lie.
 ///
 /// ```
 /// use outlast::typed::{PBTreeMap, TypedTx};

@@ -8,10 +8,15 @@ use super::{Schema, TypedTx};
 use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
-/// Persistent bytes of any length, with the interface of a `Vec<u8>` that is read and written in
+/// Persistent bytes, with the interface of a `Vec<u8>` that is read and written in
 /// pieces. Up to 32 bytes lie in the header's own line; more in one block, which doubles.
 ///
+/// The pool's largest block is the limit, 536,805,376 bytes unless the pool was created with other
+/// [chunks](crate::PoolOptions::chunk_bytes): more is [`Abort::TooLarge`]. Longer content is stored in parts, such as a
+/// `PVec<PBytes>`, and in several transactions where the log has no room for all of it.
+///
 /// The handle is `Copy`, and dropping it does nothing; [`free`](Self::free) gives the blocks back.
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PBytes<'id> {
     place: Place<'id>,
@@ -265,6 +270,7 @@ impl<'id> PBytes<'id> {
 ///     Ok(text)
 /// }
 /// ```
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PString<'id> {
     place: Place<'id>,

@@ -57,6 +57,19 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
         Ok(None)
     }
 
+    /// Sets the value of `key` and frees what the old one owned and the new one has not.
+    pub fn put<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        key: &K,
+        value: V,
+    ) -> Result<(), Abort> {
+        match self.insert(tx, key, value)? {
+            Some(old) => old.free_replaced(tx, &value),
+            None => Ok(()),
+        }
+    }
+
     /// Sets the value of a key that has none.
     pub fn add<X: Transact>(
         self,
@@ -79,6 +92,21 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
         let value = place.get(tx)?;
         key.with_bytes(|key| self.dictionary.remove(tx.raw(), key))?;
         Ok(Some(value))
+    }
+
+    /// All pairs, as the dictionary orders them.
+    pub fn to_vec<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+    ) -> Result<Vec<(K::Owned, V)>, Abort> {
+        let mut pairs = Vec::new();
+        self.dictionary.for_each(tx.raw(), |tx, key, value| {
+            let key = key_of::<K>(key, value.at)?;
+            let place: PPtr<'id, V> = value_at(value)?;
+            pairs.push((key, V::load(tx, super::Handle::offset(place))?));
+            Ok(())
+        })?;
+        Ok(pairs)
     }
 
     /// Frees what the values own.
@@ -142,7 +170,9 @@ impl<X: Transact> ReadRaw for Reading<'_, X> {
     }
 }
 
-/// The place of a key in a map, whether it has a value or not.
+/// The place of a key in a map, whether it has a value or not. Its methods take and return values, not references into
+/// the pool: `and_modify(|n| n + 1)` returns the new value, and `or_insert(0)?` is a copy. [`value`](Self::value) points to the
+/// value that is there, to change it in place.
 ///
 /// ```
 /// use outlast::typed::{PHashMap, TypedTx};

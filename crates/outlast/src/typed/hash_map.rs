@@ -9,13 +9,13 @@ use super::{Key, PPtr, Persist, TypedTx};
 use crate::collections::{ByteMap, ByteMapOptions, Damage, Placement, ReadRaw};
 use crate::{Abort, PoolOffset, Transact};
 
-/// A persistent hash map, with the interface of a [`HashMap`](std::collections::HashMap): a
-/// [`ByteMap`] whose keys are `K`s and whose values are `V`s.
+/// A persistent hash map, with the interface of a [`HashMap`](std::collections::HashMap) that hands out copies in place
+/// of references: a [`ByteMap`] whose keys are `K`s and whose values are `V`s.
 ///
-/// Keys are given by reference and copied. `K` may be `str` or `[u8]`; [`Key`] has the others.
-/// A key with its value takes one block.
+/// Keys are given by reference and copied. `K` may be `str` or `[u8]`; [`Key`] has the others. With `()` for `V` it is
+/// a set.
 ///
-/// Its methods are [`PMap`]'s.
+/// Its methods are [`PMap`]'s, which also says where keys and values lie.
 ///
 /// ```
 /// use outlast::typed::{PHashMap, TypedTx};
@@ -84,7 +84,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
     }
 
     /// Keys and values, in no order. The map cannot change meanwhile, as the iterator holds the
-    /// transaction.
+    /// transaction. An error is its last item.
     pub fn iter<'a, 't, X: Transact>(
         self,
         tx: &'a mut TypedTx<'id, 't, X>,

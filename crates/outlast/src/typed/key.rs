@@ -6,12 +6,16 @@ use super::Schema;
 /// [`PBTreeMap`](super::PBTreeMap), some of them also of [`PRbMap`](super::PRbMap): integers of fixed size, `[u8; N]`, pairs and triples of
 /// these, and `str` and `[u8]` of up to 65,535 bytes.
 ///
+/// A map copies its keys from references, so it is declared with `str` and not with `String`: `PHashMap<'id, str, u64>`,
+/// `map.get(tx, "key")`.
+///
 /// A key is stored as bytes that compare as the values do: integers with the highest byte first,
 /// negative ones below positive ones.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key of a persistent map",
     label = "not a key",
-    note = "keys are integers of fixed size, `[u8; N]`, pairs and triples of these, `str` and `[u8]`"
+    note = "keys are integers of fixed size, `[u8; N]`, pairs and triples of these, `str` and `[u8]`",
+    note = "a map copies its keys from references: in place of `String` it is declared with `str`, in place of `Vec<u8>` with `[u8]`"
 )]
 pub trait Key: ToOwned {
     /// Bytes of each key, where all have the same.

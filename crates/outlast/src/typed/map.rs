@@ -1,5 +1,6 @@
 //! The common part of all maps: [`PMap`].
 
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 use super::entries::{Entries, Entry, Pair, free_walked};
@@ -48,10 +49,14 @@ pub(super) fn placement<K: Key + ?Sized>(value_bytes: usize) -> Placement {
 /// [`PBTreeMap`](super::PBTreeMap) and [`PRbMap`](super::PRbMap) have in common.
 ///
 /// Keys are given by reference and copied. A key of a fixed size of up to 8 bytes lies with a value of up
-/// to 8 bytes in a node of a hash map or B+tree; any other key with its value takes one block.
+/// to 8 bytes in a node of a hash map or B+tree; any other key with its value takes one block. A map with `()` as
+/// its values is a set.
 ///
-/// The handle is `Copy`, and dropping it does nothing. What a method returns is the caller's;
-/// [`clear`](Self::clear) and [`free`](Self::free) also free what the values own.
+/// The handle is `Copy`, and dropping it does nothing. A value that a method returns is the caller's, to keep or to free:
+/// [`insert`](Self::insert), [`remove`](Self::remove), [`pop_first`](Self::pop_first) and [`pop_last`](Self::pop_last) return
+/// the old one. [`put`](Self::put), [`delete`](Self::delete), [`extend`](Self::extend), [`retain`](Self::retain),
+/// [`clear`](Self::clear) and [`free`](Self::free) free what the values own that they drop.
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PMap<'id, D, K: ?Sized, V> {
     pub(super) place: Place<'id>,
@@ -134,7 +139,8 @@ where
         Ok(self.value(tx, key)?.is_some())
     }
 
-    /// Sets the value of `key` and returns the old one.
+    /// Sets the value of `key` and returns the old one, which is the caller's to free if it owns blocks: [`put`](Self::put)
+    /// frees it.
     ///
     /// # Errors
     /// As [`value`](Self::value), [`Abort::OutOfSpace`], and [`Abort::TooLarge`] for a key of more than
@@ -148,7 +154,37 @@ where
         self.entries().insert(tx, key, value)
     }
 
-    /// Takes `key` and its value away.
+    /// Sets the value of `key`, and frees what the old one owned and the new one has not in the same place. So a value goes back
+    /// with one number changed as well as with other text.
+    ///
+    /// ```
+    /// use outlast::typed::{PHashMap, PString, TypedTx};
+    /// use outlast::{Abort, Transact};
+    ///
+    /// fn rename<'id>(
+    ///     tx: &mut TypedTx<'id, '_, impl Transact>,
+    ///     names: PHashMap<'id, u64, PString<'id>>,
+    ///     user: u64,
+    ///     name: &str,
+    /// ) -> Result<(), Abort> {
+    ///     let name = PString::new(tx, name)?;
+    ///     names.put(tx, &user, name) // and the old name's blocks are free
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); [`Abort::BadAddress`] where the old value's blocks were freed before.
+    pub fn put<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        key: &K,
+        value: V,
+    ) -> Result<(), Abort> {
+        self.entries().put(tx, key, value)
+    }
+
+    /// Takes `key` and its value away, and returns the value, which is the caller's to free if it owns blocks:
+    /// [`delete`](Self::delete) frees it.
     ///
     /// # Errors
     /// As [`value`](Self::value).
@@ -160,10 +196,21 @@ where
         self.entries().remove(tx, key)
     }
 
-    /// Sets the values of several keys. What values that were there own is not freed.
+    /// Takes `key` and its value away, and frees what the value owns. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// As [`value`](Self::value); [`Abort::BadAddress`] where the value's blocks were freed before.
+    pub fn delete<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, key: &K) -> Result<bool, Abort> {
+        match self.remove(tx, key)? {
+            Some(old) => old.free_owned(tx).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Sets the values of several keys, each as [`put`](Self::put) does.
+    ///
+    /// # Errors
+    /// As `put`.
     pub fn extend<'k, X: Transact>(
         self,
         tx: &mut TypedTx<'id, '_, X>,
@@ -172,7 +219,36 @@ where
     where
         K: 'k,
     {
-        pairs.into_iter().try_for_each(|(key, value)| self.insert(tx, key, value).map(|_| ()))
+        pairs.into_iter().try_for_each(|(key, value)| self.put(tx, key, value))
+    }
+
+    /// Keeps the pairs for which `keep` returns `true`, and frees the others and what their values own. It loads all of
+    /// them first.
+    ///
+    /// # Errors
+    /// As [`value`](Self::value), and those of `keep`.
+    pub fn retain<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        mut keep: impl FnMut(&mut TypedTx<'id, '_, X>, &K, V) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        for (key, value) in self.to_vec(tx)? {
+            if !keep(tx, key.borrow(), value)? {
+                self.delete(tx, key.borrow())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys and values in volatile memory, in the order of keys where the map has one.
+    ///
+    /// # Errors
+    /// As [`value`](Self::value).
+    pub fn to_vec<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+    ) -> Result<Vec<(K::Owned, V)>, Abort> {
+        self.entries().to_vec(tx)
     }
 
     /// The place of `key`, to look and then decide.

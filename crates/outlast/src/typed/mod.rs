@@ -7,9 +7,9 @@
 //!   [`TypedLane`] and [`TypedTx`], a running transaction.
 //! - [`PPtr`] points to a value, [`PBox`] owns a block with one. [`PVec`], [`PHashMap`],
 //!   [`PBTreeMap`], [`PQueue`], [`PString`] and [`PBytes`] have the interfaces of their cousins in
-//!   the standard library.
-//! - [`TypedTx::root`] is where a program finds its data again; the pool stores its [`Schema`] and
-//!   refuses another.
+//!   the standard library, with copies in place of references. A map with `()` as its values is a set.
+//! - [`TypedTx::root_or_new`] is where a program finds its data, or begins with an [`Empty`] form of it; the pool stores
+//!   its [`Schema`] and refuses another.
 //!
 //! ```
 //! use outlast::typed::{Checked, PHashMap, PVec, Pattern, Persist, TypedTx};
@@ -38,10 +38,6 @@
 //! }
 //!
 //! impl<'id> Bank<'id> {
-//!     fn new(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Self, Abort> {
-//!         Ok(Self { accounts: PVec::new(tx)?, by_owner: PHashMap::new(tx)? })
-//!     }
-//!
 //!     fn open(
 //!         self,
 //!         tx: &mut TypedTx<'id, '_, impl Transact>,
@@ -77,7 +73,7 @@
 //! let pool = Pool::create(&path)?;
 //! pool.typed(|pool| -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut lane = pool.lane()?;
-//!     let bank = lane.run(|tx| tx.root_or_insert_with(Bank::new)?.get(tx))?;
+//!     let bank = lane.run(|tx| tx.root_or_new::<Bank<'_>>()?.get(tx))?;
 //!     lane.run(|tx| bank.open(tx, "Ada", 70))?;
 //!     assert!(lane.run(|tx| bank.open(tx, "Ada", 1)).is_err());
 //!     Ok(())
@@ -101,7 +97,7 @@
 //! At compile time, each with a message that names the field or the pool; tests show them all:
 //! references, raw pointers, `Box`, `Vec`, `String` and their like; structs without `#[repr(C)]` or
 //! `#[repr(transparent)]`, packed or generic ones; padding; `bool`, `char`, `NonZero`, enumerations
-//! and unions as they are; `usize`; a pointer that leaves its pool, enters another, or is stored in
+//! and unions as they are; `usize`; an `Option` of a number; a pointer that leaves its pool, enters another, or is stored in
 //! one; reading and changing outside a transaction; closing a pool under its types; changing a
 //! collection while it is iterated over.
 //!
@@ -118,29 +114,66 @@
 //!
 //! Values and handles are `Copy`, and dropping one does nothing: a pool is not a stack frame.
 //! - `PBox` and collections *own* their blocks, and what their items own; `PPtr` borrows.
-//! - `free` gives all that back; `clear` and `truncate` free what they drop.
+//! - `free` gives all that back.
 //! - What a method returns is the caller's, to keep elsewhere or to free: what `pop` took out, what
-//!   `insert` replaced.
-//! - [`PPtr::set`] frees nothing, so that something can be moved by storing it elsewhere.
+//!   `insert`, `set` or `replace` put something else in place of. Ignored, it leaks, and `outlast pool check` finds it.
+//! - What a method does not return it frees: `put` and `extend` what they replace, `delete`, `retain`, `clear` and `truncate`
+//!   what they drop. What the new value has in the same place as the old one stays, so `put` also takes a value back with one
+//!   field changed.
+//! - The exception is [`PPtr::set`], which frees nothing, so that something can be moved by storing it elsewhere.
 //!
 //! # How calls look
 //!
 //! Every operation takes the transaction as `&mut`, so an argument that needs it too goes into a local first:
-//! `let url = PString::new(tx, url)?; links.insert(tx, code, Link { url, hits: 0 })?;`. An iterator holds the
-//! transaction: collect first where each item leads on to a load.
+//! `let url = PString::new(tx, url)?; links.put(tx, code, Link { url, hits: 0 })?;`. An iterator holds the
+//! transaction: `to_vec` first where each item leads on to a load.
 //!
-//! Where a type is named, its brand is elided: `PHashMap::<str, Link<'_>>::new`, `tx.root::<PVec<'_, u64>>()?`.
+//! `get` returns a copy of a value. `value` of a map, `item` of a vector, `ptr` of a box and the roots return a pointer,
+//! [`PPtr`], to look at the value (`get`), at one field (`at`), or to change it in place (`set`, `update`).
 //!
-//! `docs/typed.md` has the design and its costs.
+//! Every `iter`, `range` and `prefix` returns its iterator at once, and each item is a result. An error is the last item.
+//!
+//! Where a type is named, its brand is elided: `PHashMap::<str, Link<'_>>::new`, `tx.root::<PVec<'_, u64>>()?`. A closure is
+//! written where it is passed, since only there the compiler knows it to be generic over the brand. One that is used twice
+//! becomes a function, which names the brand, and is passed by its name:
+//!
+//! ```
+//! use outlast::typed::{PHashMap, TypedTx};
+//! use outlast::{Abort, Pool, Transact};
+//!
+//! fn visits<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<u64, Abort> {
+//!     let pages = tx.root_or_new::<PHashMap<'_, str, u64>>()?.get(tx)?;
+//!     pages.entry(tx, "/index")?.and_modify(|n| n + 1)?.or_insert(1)
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("visits.pool");
+//! let pool = Pool::open_or_create(&path)?;
+//! assert_eq!(pool.run_typed(visits)?, 1);
+//! pool.typed(|pool| -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut lane = pool.lane()?;
+//!     assert_eq!(lane.run(visits)?, 2);
+//!     let (count, _ticket) = lane.run_async(visits)?;
+//!     assert_eq!(count, 3);
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [The page on the typed API](https://github.com/outlast/outlast/blob/main/docs/typed.md) has the design and its costs.
 
 mod branded;
 mod btree_map;
 mod bytes;
 mod checked;
+mod empty;
 mod entries;
 mod field;
 mod hash_map;
 mod key;
+mod key_range;
 pub(crate) mod layout;
 mod map;
 mod ordered;
@@ -155,18 +188,21 @@ mod schema;
 mod vec;
 mod walk;
 
+pub(crate) use branded::with_transaction;
 pub use branded::{TypedLane, TypedPool, TypedTx, with_runner};
 pub use btree_map::PBTreeMap;
 pub use bytes::{PBytes, PString};
 pub use checked::{Checked, Pattern};
+pub use empty::Empty;
 pub use entries::Entry;
 pub use field::Field;
 pub use hash_map::{Iter as HashMapIter, PHashMap};
 pub use key::{FixedKey, Key};
+pub use key_range::KeyRange;
 pub use map::{PMap, Structure};
 pub use ordered::{Ordered, Range};
 pub use outlast_derive::{Pattern, Persist};
-pub use persist::{Persist, field_bytes};
+pub use persist::{Persist, field_bytes, refuse_padding};
 pub use pointer::{Handle, PBox, PPtr};
 pub use queue::{Iter as QueueIter, PQueue};
 pub use rb_map::{PRbMap, RbWords, WordKey};

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 use super::entries::{key_of, value_at};
 use super::map::{PMap, Structure};
 use super::pointer::Handle;
-use super::{Key, PPtr, Persist, TypedTx};
+use super::{Key, KeyRange, PPtr, Persist, TypedTx};
 use crate::collections::{Dictionary, damaged};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
@@ -69,7 +69,7 @@ where
         load_pair::<K, V, X>(tx.raw(), &key, value).map(Some)
     }
 
-    /// Takes the least key and its value away.
+    /// Takes the least key and its value away, and returns both. What the value owns is the caller's, to keep or to free.
     ///
     /// # Errors
     /// As [`value`](Self::value).
@@ -81,7 +81,7 @@ where
         self.take(tx, first)
     }
 
-    /// Takes the greatest key and its value away.
+    /// Takes the greatest key and its value away, and returns both. What the value owns is the caller's, to keep or to free.
     ///
     /// # Errors
     /// As [`value`](Self::value).
@@ -114,7 +114,7 @@ where
     }
 
     /// Keys and values in the order of keys. The map cannot change meanwhile, as the iterator holds
-    /// the transaction.
+    /// the transaction. An error is its last item.
     pub fn iter<'a, 't, X: Transact>(
         self,
         tx: &'a mut TypedTx<'id, 't, X>,
@@ -124,25 +124,91 @@ where
 
     /// The keys in `range` and their values, in the order of keys; backwards with `rev`. There are
     /// none where the range ends before it starts.
+    ///
+    /// Numbers and tuples are given as they are, text and bytes by reference: `1..=9`, `(user, 0)..=(user, u64::MAX)`,
+    /// `"a".."b"`. A pair of [`Bound`]s leaves out a first key. For all keys that begin alike there is
+    /// [`prefix`](Self::prefix).
+    ///
+    /// ```
+    /// use std::ops::Bound;
+    ///
+    /// use outlast::typed::{PBTreeMap, TypedTx};
+    /// use outlast::{Abort, Transact};
+    ///
+    /// fn between<'id>(
+    ///     tx: &mut TypedTx<'id, '_, impl Transact>,
+    ///     by_key: PBTreeMap<'id, str, u64>,
+    ///     from: &str,
+    ///     to: &str,
+    /// ) -> Result<Vec<(String, u64)>, Abort> {
+    ///     by_key.range(tx, from..to).collect()
+    /// }
+    ///
+    /// /// The first ten behind the last one that was shown.
+    /// fn more<'id>(
+    ///     tx: &mut TypedTx<'id, '_, impl Transact>,
+    ///     by_key: PBTreeMap<'id, str, u64>,
+    ///     last: &str,
+    /// ) -> Result<Vec<(String, u64)>, Abort> {
+    ///     by_key.range(tx, (Bound::Excluded(last), Bound::Unbounded)).take(10).collect()
+    /// }
+    /// ```
     pub fn range<'a, 't, X: Transact>(
         self,
         tx: &'a mut TypedTx<'id, 't, X>,
-        range: impl RangeBounds<K>,
+        range: impl KeyRange<K>,
     ) -> Range<'a, 'id, 't, D, K, V, X> {
         let bytes = |key: &K| key.with_bytes(<[u8]>::to_vec);
         // No key lies between another and the same with a zero behind.
         let behind = |key: &K| [bytes(key), vec![0]].concat();
-        let from = match range.start_bound() {
+        let (from, until) = range.bounds();
+        let from = match from {
             Bound::Unbounded => Vec::new(),
             Bound::Included(key) => bytes(key),
             Bound::Excluded(key) => behind(key),
         };
-        let until = match range.end_bound() {
+        let until = match until {
             Bound::Unbounded => None,
             Bound::Included(key) => Some(behind(key)),
             Bound::Excluded(key) => Some(bytes(key)),
         };
         self.between(tx, from, until)
+    }
+
+    /// The keys that begin with `prefix` and their values, in the order of keys; backwards with `rev`. For keys of bytes:
+    /// `str`, `[u8]` and `[u8; N]`.
+    ///
+    /// ```
+    /// use outlast::typed::{PBTreeMap, TypedTx};
+    /// use outlast::{Abort, Transact};
+    ///
+    /// fn of_disks<'id>(
+    ///     tx: &mut TypedTx<'id, '_, impl Transact>,
+    /// ) -> Result<PBTreeMap<'id, str, u64>, Abort> {
+    ///     let metrics = PBTreeMap::new(tx)?;
+    ///     metrics.extend(tx, [("cpu", 1), ("disk.0", 2), ("disk.1", 3), ("disks", 4)])?;
+    ///     let disks: Vec<_> = metrics.prefix(tx, "disk.").collect::<Result<_, _>>()?;
+    ///     assert_eq!(disks, [("disk.0".to_owned(), 2), ("disk.1".to_owned(), 3)]);
+    ///     Ok(metrics)
+    /// }
+    /// ```
+    pub fn prefix<'a, 't, X: Transact>(
+        self,
+        tx: &'a mut TypedTx<'id, 't, X>,
+        prefix: impl AsRef<[u8]>,
+    ) -> Range<'a, 'id, 't, D, K, V, X>
+    where
+        K: AsRef<[u8]>,
+    {
+        let prefix = prefix.as_ref();
+        // The first bytes above all that begin so: the last byte that can be raised is, and those behind it go.
+        let raised = prefix.iter().rposition(|byte| *byte < u8::MAX);
+        let until = raised.map(|last| {
+            let mut until = prefix[..=last].to_vec();
+            until[last] += 1;
+            until
+        });
+        self.between(tx, prefix.to_vec(), until)
     }
 
     fn between<'a, 't, X: Transact>(
@@ -170,7 +236,7 @@ fn load_pair<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact>(
 /// Entries that are loaded at a time.
 const LOADED_ENTRIES: u64 = 30;
 
-/// Returned by [`PMap::iter`] and [`PMap::range`] of a map in order. After an error it ends.
+/// Returned by [`PMap::iter`], [`PMap::range`] and [`PMap::prefix`] of a map in order. After an error it ends.
 pub struct Range<'a, 'id, 't, D, K: Key + ?Sized, V, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
     root: PoolOffset,

@@ -238,6 +238,9 @@ impl<'t> Parser<'t> {
         if let Some(id) = titled.max_by_key(|id| self.titles[*id].len()) {
             return Some((id, &text[self.titles[id].len()..]));
         }
+        if let Some(rest) = text.strip_prefix("()") {
+            return Some((self.add(Form::Plain, 0), rest));
+        }
         if let Some(inner) = text.strip_prefix('[') {
             let (item, rest) = self.of(inner)?;
             let (len, rest) = rest.strip_prefix("; ")?.split_once(']')?;
@@ -442,6 +445,8 @@ mod tests {
         parsed::<PQueue<'_, PBox<'_, f64>>>();
         parsed::<[Option<PPtr<'_, PVec<'_, u64>>>; 2]>();
         parsed::<PHashMap<'_, str, u64>>();
+        parsed::<PHashMap<'_, str, ()>>();
+        parsed::<[(); 3]>();
         parsed::<PHashMap<'_, [u8], PHashMap<'_, (i8, [u8; 3]), u64>>>();
         parsed::<PBTreeMap<'_, (u32, u64, u16), PBox<'_, u32>>>();
         parsed::<PRbMap<'_, i64, f32>>();

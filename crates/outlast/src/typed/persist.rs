@@ -9,6 +9,10 @@ use crate::{Abort, PoolOffset, Transact};
 /// Integers of fixed size, floats and arrays persist; so do pointers and collections, in the pool
 /// they belong to; so does a struct with `#[derive(Persist)]`, whose rules the
 /// [module](super) has. A type with invalid bit patterns goes into [`Checked`](super::Checked).
+/// `()` persists in no bytes: a map with it as its values is a set.
+///
+/// An `Option` persists of pointers and collections only, which leave a bit pattern for `None`. An optional number is
+/// stored as a number that means none, beside a `Checked<bool>`, or in an `Option<PBox<u64>>`.
 ///
 /// Values are copied out of the pool and back, field by field, little-endian. No program implements
 /// this by hand: an implementation that contradicts itself damages what it stores, though never
@@ -17,7 +21,7 @@ use crate::{Abort, PoolOffset, Transact};
     message = "`{Self}` cannot live in this pool",
     label = "not a persistent type",
     note = "integers of fixed size, floats and arrays persist, and `#[repr(C)]` structs with `#[derive(Persist)]`",
-    note = "`bool`, `char` and enumerations go into `Checked`; what owns memory has a cousin: `PBox`, `PVec`, `PString`, `PHashMap`, `PBTreeMap`, `PRbMap`, `PQueue`"
+    note = "`bool`, `char` and enumerations go into `Checked`; an `Option` persists of pointers and collections only; what owns memory has a cousin: `PBox`, `PVec`, `PString`, `PHashMap`, `PBTreeMap`, `PRbMap`, `PQueue`"
 )]
 pub trait Persist<'id>: Copy {
     /// Bytes in the pool.
@@ -70,6 +74,23 @@ pub trait Persist<'id>: Copy {
         let _ = tx;
         Ok(())
     }
+
+    /// Frees the blocks that the value owns and that `new`, which replaces it, has not in the same place.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    fn free_replaced<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        new: &Self,
+    ) -> Result<(), Abort> {
+        if !Self::OWNS {
+            return Ok(());
+        }
+        let is_same =
+            with_bytes(&self, |old_bytes| with_bytes(new, |new_bytes| old_bytes == new_bytes));
+        if is_same { Ok(()) } else { self.free_owned(tx) }
+    }
 }
 
 /// Values up to this size pass through the stack.
@@ -92,6 +113,45 @@ pub(super) fn with_bytes<'id, T: Persist<'id>, R>(value: &T, body: impl FnOnce(&
         value.encode(bytes);
         body(bytes)
     })
+}
+
+/// Refuses padding where a constant is evaluated. For what `#[derive(Persist)]` generates: `place` says where in which
+/// struct the `bytes` bytes are.
+///
+/// # Panics
+/// With any bytes, with a message that says how to fill them.
+#[doc(hidden)]
+#[track_caller]
+pub const fn refuse_padding(bytes: usize, place: &str) {
+    if bytes == 0 {
+        return;
+    }
+    // A constant's message has no other arguments than texts.
+    let digits = [b'0' + (bytes / 10 % 10) as u8, b'0' + (bytes % 10) as u8];
+    let digits = if bytes < 10 { digits.split_at(1).1 } else { &digits };
+    let parts: [&[u8]; 7] = [
+        b"padding of ",
+        digits,
+        if bytes == 1 { b" byte " } else { b" bytes " },
+        place.as_bytes(),
+        b": order the fields from large to small, or fill it with a field `padding: [u8; ",
+        digits,
+        b"]`",
+    ];
+    let mut text = [0; 512];
+    let (mut at, mut part) = (0, 0);
+    while part < parts.len() {
+        let mut byte = 0;
+        while byte < parts[part].len() && at < text.len() {
+            text[at] = parts[part][byte];
+            (at, byte) = (at + 1, byte + 1);
+        }
+        part += 1;
+    }
+    match std::str::from_utf8(text.split_at(at).0) {
+        Ok(text) => panic!("{}", text),
+        Err(_) => panic!("padding"),
+    }
 }
 
 /// Bytes of a field, named by a function that borrows it. For what `#[derive(Persist)]` generates.

@@ -15,6 +15,11 @@ const NOWHERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
 
 /// A value that is one offset in a pool: pointers and the handles of collections. `Option` of it persists
 /// too, with zero for `None`.
+#[diagnostic::on_unimplemented(
+    message = "`Option<{Self}>` cannot live in a pool: `{Self}` has no bit pattern left for `None`",
+    label = "neither a pointer nor a collection",
+    note = "store a value that means none, a `Checked<bool>` beside the value, or an `Option<PBox<{Self}>>`"
+)]
 pub trait Handle<'id>: Persist<'id> + sealed::Sealed {
     /// The handle of what is there.
     #[doc(hidden)]
@@ -198,7 +203,7 @@ impl<'id, T: Persist<'id>> PPtr<'id, T> {
     }
 
     /// Stores a value over the old one. What the old one owned is not freed: it may just have been
-    /// moved elsewhere.
+    /// moved elsewhere. [`put`](Self::put) frees it.
     ///
     /// # Errors
     /// Those of the transaction.
@@ -207,7 +212,15 @@ impl<'id, T: Persist<'id>> PPtr<'id, T> {
         value.store(tx.raw(), self.place.offset())
     }
 
-    /// Stores a value and returns the old one.
+    /// Stores a value over the old one, and frees what the old one owned and the new one has not in the same place.
+    ///
+    /// # Errors
+    /// Those of the transaction; [`Abort::BadAddress`] where the old value's blocks were freed before.
+    pub fn put<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, value: T) -> Result<(), Abort> {
+        self.replace(tx, value)?.free_replaced(tx, &value)
+    }
+
+    /// Stores a value and returns the old one, which is the caller's to free if it owns blocks.
     ///
     /// # Errors
     /// Those of the transaction.
@@ -256,6 +269,7 @@ impl<'id, T: Persist<'id>, const N: usize> PPtr<'id, [T; N]> {
 /// Dropping it does nothing: the block is in the pool and stays there, until
 /// [`free`](Self::free) or [`into_inner`](Self::into_inner) gives it back, or whatever owns the box
 /// is freed.
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PBox<'id, T> {
     place: Place<'id>,

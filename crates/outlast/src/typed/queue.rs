@@ -14,8 +14,12 @@ use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 /// Items lie in segments of about a kilobyte, linked one to the next; a segment is freed when its
 /// last item is popped. A push stores its item and one word, a pop one word.
 ///
-/// The handle is `Copy`, and dropping it does nothing. What a method returns is the caller's;
-/// [`clear`](Self::clear) and [`free`](Self::free) also free what the items own.
+/// No method waits for an item: a transaction that waited would be in the way of the one that brings it. A worker that finds the
+/// queue empty ends its transaction and waits outside, for a signal of the process that pushes (a channel, a condition
+/// variable), or for a while.
+///
+/// The handle is `Copy`, and dropping it does nothing. What [`pop_front`](Self::pop_front) returns is the caller's, to keep or
+/// to free; [`retain`](Self::retain), [`clear`](Self::clear) and [`free`](Self::free) free what the items own that they drop.
 ///
 /// ```
 /// use outlast::typed::{PQueue, TypedTx};
@@ -30,6 +34,7 @@ use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 ///     Ok(jobs)
 /// }
 /// ```
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PQueue<'id, T> {
     place: Place<'id>,
@@ -170,7 +175,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         T::load(tx.raw(), Self::item_in(shape.first, shape.popped)).map(Some)
     }
 
-    /// Takes the item at the front away.
+    /// Takes the item at the front away and returns it.
     ///
     /// # Errors
     /// As [`len`](Self::len).
@@ -204,7 +209,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     /// As [`len`](Self::len).
     pub fn clear<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         if T::OWNS {
-            let items: Vec<T> = self.iter(tx)?.collect::<Result<_, _>>()?;
+            let items = self.to_vec(tx)?;
             items.into_iter().try_for_each(|item| item.free_owned(tx))?;
         }
         let shape = self.shape(tx)?;
@@ -231,24 +236,60 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         free_header(tx.raw(), self.offset())
     }
 
-    /// The items, front to back. The queue cannot change meanwhile, as the iterator holds the
-    /// transaction.
+    /// Keeps the items for which `keep` returns `true`, in their order, and frees what the others own. It loads all of
+    /// them first, and stores the kept ones anew if any is dropped.
     ///
     /// # Errors
-    /// As [`len`](Self::len).
+    /// As [`len`](Self::len), and those of `keep`.
+    pub fn retain<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        mut keep: impl FnMut(&mut TypedTx<'id, '_, X>, T) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let items = self.to_vec(tx)?;
+        let kept = items.iter().map(|item| keep(tx, *item)).collect::<Result<Vec<_>, _>>()?;
+        if kept.iter().all(|is_kept| *is_kept) {
+            return Ok(());
+        }
+        for is_kept in kept {
+            let Some(item) = self.pop_front(tx)? else { break };
+            match is_kept {
+                true => self.push_back(tx, item)?,
+                false => item.free_owned(tx)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The items, front to back. The queue cannot change meanwhile, as the iterator holds the
+    /// transaction. An error is its last item.
     pub fn iter<'a, 't, X: Transact>(
         self,
         tx: &'a mut TypedTx<'id, 't, X>,
-    ) -> Result<Iter<'a, 'id, 't, T, X>, Abort> {
-        let shape = self.shape(tx)?;
-        let (segment, next, end) = (shape.first, shape.popped, shape.pushed);
-        Ok(Iter { tx, segment, segments: Chain::from(segment), next, end, of: PhantomData })
+    ) -> Iter<'a, 'id, 't, T, X> {
+        let (failure, segment, next, end) = match self.shape(tx) {
+            Ok(shape) => (None, shape.first, shape.popped, shape.pushed),
+            Err(abort) => (Some(abort), PoolOffset(0), 0, 1),
+        };
+        let segments = Chain::from(segment);
+        Iter { tx, failure, segment, segments, next, end, of: PhantomData }
+    }
+
+    /// The items, front to back, in volatile memory.
+    ///
+    /// # Errors
+    /// As [`len`](Self::len).
+    pub fn to_vec<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Vec<T>, Abort> {
+        self.iter(tx).collect()
     }
 }
 
 /// Returned by [`PQueue::iter`]. After an error it ends.
+#[must_use = "an iterator loads nothing until it is asked"]
 pub struct Iter<'a, 'id, 't, T, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
+    /// The first and only item, where there is no queue.
+    failure: Option<Abort>,
     segment: PoolOffset,
     segments: Chain,
     next: u64,
@@ -258,6 +299,9 @@ pub struct Iter<'a, 'id, 't, T, X: Transact> {
 
 impl<'id, T: Persist<'id>, X: Transact> Iter<'_, 'id, '_, T, X> {
     fn step(&mut self) -> Result<T, Abort> {
+        if let Some(abort) = self.failure.take() {
+            return Err(abort);
+        }
         let item = T::load(self.tx.raw(), PQueue::<T>::item_in(self.segment, self.next))?;
         self.next += 1;
         if self.next < self.end && self.next.is_multiple_of(PQueue::<T>::ITEMS) {

@@ -3,13 +3,13 @@
 use super::layout::*;
 use super::parsed::Types;
 use super::schema::fingerprint_of;
-use super::{PPtr, Persist, Schema, SchemaMismatch, TypedTx};
+use super::{Empty, PPtr, Persist, Schema, SchemaMismatch, TypedTx};
 use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, PoolOffset, RootKind, Transact};
 
 impl<'id, X: Transact> TypedTx<'id, '_, X> {
-    /// The pool's root, if one was set. Asked once after opening: the pointer stays good, and the
-    /// schema is compared each time.
+    /// The pool's root, if one was set. The pointer stays good while the pool is open under one brand, so a program with
+    /// [`Pool::typed`](crate::Pool::typed) asks once and keeps it. Each call compares the schema.
     ///
     /// # Errors
     /// [`Abort::Schema`] when the root was made with another schema, with both, or without types;
@@ -35,6 +35,40 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
                 self.set_root(value)
             }
         }
+    }
+
+    /// The pool's root, which is set to its [empty form](Empty) if there was none.
+    ///
+    /// ```
+    /// use outlast::Pool;
+    /// use outlast::typed::{PBTreeMap, PVec, Persist};
+    ///
+    /// #[derive(Clone, Copy, Persist)]
+    /// #[repr(C)]
+    /// struct Log<'id> {
+    ///     events: PVec<'id, u64>,
+    ///     /// Pairs of a user and the number of an event.
+    ///     by_user: PBTreeMap<'id, (u64, u64), ()>,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("events.pool");
+    /// let pool = Pool::open_or_create(&path)?;
+    /// pool.run_typed(|tx| {
+    ///     let log = tx.root_or_new::<Log<'_>>()?.get(tx)?;
+    ///     let number = log.events.len(tx)?;
+    ///     log.events.push(tx, 77)?;
+    ///     log.by_user.put(tx, &(5, number), ())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`root`](Self::root).
+    pub fn root_or_new<T: Persist<'id> + Empty<'id>>(&mut self) -> Result<PPtr<'id, T>, Abort> {
+        self.root_or_insert_with(T::empty)
     }
 
     /// Makes `value` the pool's root, of whatever type the old one was. Only the old root's own

@@ -100,6 +100,29 @@ impl Word for u64 {
     }
 }
 
+/// No bytes, which no transaction loads or stores: the values of a set.
+impl Persist<'_> for () {
+    const SIZE: usize = 0;
+
+    fn describe(schema: &mut Schema) {
+        schema.word("()");
+    }
+
+    fn decode(_: &[u8]) -> Self {}
+
+    fn encode(&self, _: &mut [u8]) {}
+
+    #[inline]
+    fn load<X: Transact>(_: &mut X, _: PoolOffset) -> Result<Self, Abort> {
+        Ok(())
+    }
+
+    #[inline]
+    fn store<X: Transact>(&self, _: &mut X, _: PoolOffset) -> Result<(), Abort> {
+        Ok(())
+    }
+}
+
 impl<'id, T: Persist<'id>, const N: usize> Persist<'id> for [T; N] {
     const SIZE: usize = N * T::SIZE;
     const OWNS: bool = T::OWNS;
@@ -134,6 +157,17 @@ impl<'id, T: Persist<'id>, const N: usize> Persist<'id> for [T; N] {
     fn free_owned<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         match T::OWNS {
             true => self.into_iter().try_for_each(|item| item.free_owned(tx)),
+            false => Ok(()),
+        }
+    }
+
+    fn free_replaced<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        new: &Self,
+    ) -> Result<(), Abort> {
+        match T::OWNS {
+            true => self.into_iter().zip(new).try_for_each(|(old, new)| old.free_replaced(tx, new)),
             false => Ok(()),
         }
     }

@@ -16,11 +16,11 @@ use crate::barrier::Barrier;
 use crate::error::PoolError;
 use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
 use crate::pool::{
-    Header, Pool, Reader, RecoveredPool, UnrecoveredPool, load_sealed, read_generation,
+    Header, Pool, Reader, RecoveredPool, UnrecoveredPool, keep_own, load_sealed, read_generation,
 };
 use crate::stats::Stats;
 use crate::transact::{Abort, Runner};
-use crate::typed::TypedLane;
+use crate::typed::{TypedLane, TypedTx, with_transaction};
 
 /// How long a reader waits for a writer that is opening the pool, or that is in the middle of storing in place.
 const WAIT: Duration = Duration::from_secs(5);
@@ -112,7 +112,7 @@ impl PoolReader {
     /// [`PoolError`].
     pub fn open(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let path = path.as_ref();
-        let (pool, joined) = attach(path, map)?;
+        let (pool, joined) = attach(path, map).map_err(|error| error.of_file(path))?;
         Ok(Self { path: path.to_owned(), map: map.clone(), joined, pool, looked: Instant::now() })
     }
 
@@ -133,7 +133,82 @@ impl PoolReader {
         self.on_snapshot(|pool| pool.reader().run(&mut body))
     }
 
-    /// As [`run`](Self::run), with types: see [`Pool::typed`](crate::Pool::typed).
+    /// As [`run`](Self::run), for a body that fails with an error of the program's own, which takes both errors of the
+    /// library by `?`, as [`PoolError`] does itself.
+    ///
+    /// # Errors
+    /// That of `body`; of the pool, as one.
+    pub fn try_run<R, E>(
+        &mut self,
+        mut body: impl FnMut(&mut Reader<'_, Below>) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        E: From<Abort> + From<PoolError>,
+    {
+        let mut own = None;
+        let done = self.run(|tx| {
+            own = None; // of a snapshot that was overtaken
+            let returned = body(tx);
+            keep_own(tx, returned, &mut own)
+        });
+        done.map_err(|error| match (own, error) {
+            (Some(own), ReadError::Abort(Abort::Cancelled(_))) => own,
+            (_, ReadError::Abort(abort)) => abort.into(),
+            (_, ReadError::Pool(error)) => error.into(),
+        })
+    }
+
+    /// Runs a typed transaction that reads, as [`Pool::run_typed`](crate::Pool::run_typed) does one that may change the pool:
+    /// on a snapshot of this moment, as [`run`](Self::run).
+    ///
+    /// ```
+    /// use outlast::Pool;
+    /// use outlast::typed::PHashMap;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("visits.pool");
+    /// # let pool = Pool::open_or_create(&path)?;
+    /// # pool.run_typed(|tx| {
+    /// #     let pages = tx.root_or_new::<PHashMap<'_, str, u64>>()?.get(tx)?;
+    /// #     pages.put(tx, "/index", 3)
+    /// # })?;
+    /// let mut reader = Pool::read(&path)?;
+    /// let visits = reader.run_typed(|tx| match tx.root::<PHashMap<'_, str, u64>>()? {
+    ///     Some(root) => root.get(tx)?.get(tx, "/index"),
+    ///     None => Ok(None),
+    /// })?;
+    /// assert_eq!(visits, Some(3));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of `run`.
+    pub fn run_typed<R>(
+        &mut self,
+        mut body: impl for<'id, 'p> FnMut(&mut TypedTx<'id, '_, Reader<'p, Below>>) -> Result<R, Abort>,
+    ) -> Result<R, ReadError> {
+        self.typed(|mut lane| lane.run(|tx| body(tx)))
+    }
+
+    /// As [`run_typed`](Self::run_typed), for a body that fails with an error of the program's own: see
+    /// [`try_run`](Self::try_run).
+    ///
+    /// # Errors
+    /// As of `try_run`.
+    pub fn try_run_typed<R, E>(
+        &mut self,
+        mut body: impl for<'id, 'p> FnMut(&mut TypedTx<'id, '_, Reader<'p, Below>>) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        E: From<Abort> + From<PoolError>,
+    {
+        self.try_run(|tx| with_transaction(tx, |tx| body(tx)))
+    }
+
+    /// Calls `body` with a lane that reads, under a brand: for several transactions on one snapshot. One is shorter with
+    /// [`run_typed`](Self::run_typed).
     ///
     /// # Errors
     /// As of `run`.
@@ -329,10 +404,12 @@ fn not_a_pool(path: &Path, error: MapError) -> PoolError {
     let is_pool = || {
         let mut page = vec![0; HEADER_PAGE_BYTES as usize];
         read_beside(path, &mut page).is_ok()
-            && !matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool))
+            && !matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool { .. }))
     };
     match error {
-        MapError::BadLength { .. } if !is_pool() => PoolError::NotAPool,
+        MapError::BadLength { .. } if !is_pool() => {
+            PoolError::NotAPool { path: Some(path.to_owned()) }
+        }
         error => error.into(),
     }
 }

@@ -82,7 +82,7 @@ fn what_is_no_pool_is_called_so() {
     .collect();
     let text = "The quick brown fox jumps over the lazy dog.\n".repeat(1000);
     for image in [&noise[..], &noise[..64], text.as_bytes(), &text.as_bytes()[..4096], &[1]] {
-        assert!(matches!(refusal(image, &"no pool"), PoolError::NotAPool));
+        assert!(matches!(refusal(image, &"no pool"), PoolError::NotAPool { .. }));
     }
     let mut one_bit = vec![0; 8192];
     for bit in 0..1024 {
@@ -292,7 +292,7 @@ fn a_truncated_pool_names_both_lengths() {
             error => panic!("{error:?}"),
         }
     }
-    assert!(matches!(refusal(&image[..64], &"one line"), PoolError::NotAPool));
+    assert!(matches!(refusal(&image[..64], &"one line"), PoolError::NotAPool { .. }));
 }
 
 /// Creation stores two header lines, floor, root and size, fences, stores lanes and directories, fences,
@@ -352,7 +352,7 @@ fn a_header_page_of_zeros_before_a_pool_is_damage() {
     let mut other = vec![0; 64 << 10];
     assert!(matches!(refusal(&other, &"zeros"), PoolError::Unfinished));
     other[32769..32774].copy_from_slice(b"CD001");
-    assert!(matches!(refusal(&other, &"another file"), PoolError::NotAPool));
+    assert!(matches!(refusal(&other, &"another file"), PoolError::NotAPool { .. }));
 }
 
 #[test]

@@ -52,9 +52,9 @@ fn bad_files_are_refused_and_stay_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |content: &[u8], words: &[&str]| refused(dir.path(), content, words);
     refused(b"", &["bad.pool", "length of 0 bytes", "multiple of 4096"]);
-    refused(b"just some text\n", &["not an Outlast pool"]);
+    refused(b"just some text\n", &["bad.pool: not an Outlast pool"]);
     refused(b"OUTLAST\x01 and no more", &["length of 20 bytes", "multiple of 4096"]);
-    refused(&b"noise!! ".repeat(1024), &["not an Outlast pool"]);
+    refused(&b"noise!! ".repeat(1024), &["bad.pool: not an Outlast pool"]);
     refused(&[0; 8192], &["not a whole pool", "delete the file and create it again"]);
 
     for image in [live_redo_image(), live_undo_image()] {
@@ -111,7 +111,8 @@ fn a_pool_that_is_open_elsewhere_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("one.pool");
     let pool = create(&path, 1 << 20).unwrap();
-    let busy: &[&str] = &["one.pool", "already open elsewhere", "close it there first"];
+    let busy: &[&str] =
+        &["one.pool", "already open, in this process or another", "close it there first"];
     one_line(open(&path), busy);
     one_line(RecoveredPool::open_read_only(&path, &map()).map(drop), busy);
     pool.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();

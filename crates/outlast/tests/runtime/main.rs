@@ -33,6 +33,7 @@ mod stale;
 mod swift;
 mod transactions;
 mod typed;
+mod typed_calls;
 mod typed_models;
 mod walks;
 mod watched;

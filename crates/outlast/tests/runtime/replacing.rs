@@ -428,3 +428,25 @@ fn a_sparse_copy_on_a_full_disk_is_refused_to_a_writer_and_read_by_a_reader() {
     assert_eq!(exchange(&open(&roomy).unwrap(), 2), 1);
     assert!(fs::metadata(&roomy).unwrap().blocks() * 512 >= 1 << 20);
 }
+
+/// Two pools of one checkpoint have one identity: both are open at once, and in one checkpoint file the last of either
+/// counts.
+#[test]
+fn a_second_pool_of_a_checkpoint_is_open_beside_the_first() {
+    let dir = directory();
+    let [first, second] = ["first.pool", "second.pool"].map(|name| dir.path().join(name));
+    let target = checkpoint_path(&first);
+    let pool = create(&first);
+    exchange(&pool, 1);
+    pool.checkpoint(&target).unwrap();
+    restore(&second, Some(&target)).unwrap();
+    let other = open(&second).unwrap();
+    assert_eq!(exchange(&pool, 2), 1);
+    assert_eq!(exchange(&other, 3), 1, "they change nothing of each other");
+    assert_eq!(pool.header().uuid, other.header().uuid);
+    pool.checkpoint(&target).unwrap();
+    other.checkpoint(&target).unwrap();
+    drop(pool);
+    restore(&first, None).unwrap();
+    assert_eq!(exchange(&open(&first).unwrap(), 4), 3, "the last checkpoint was the other's");
+}

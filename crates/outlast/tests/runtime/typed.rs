@@ -493,6 +493,11 @@ fn what_reaches_the_transaction() {
             noted("an item", &["load 16", "load word 8", "load word 8"]);
             vec.pop(tx)?;
             noted("a pop", &["load 16", "load word 8", "load word 8", "store word 8"]);
+            vec.extend(tx, 0..9_999u64)?;
+            seen.take();
+            assert_eq!(vec.iter(tx).nth(9_999).transpose()?, Some(9_998));
+            // The header; the byte behind which nothing is loaded; the item.
+            noted("an item far behind", &["load 256", "load 1", "load 8"]);
             let queue = PQueue::new(tx)?;
             queue.push_back(tx, 1u64)?;
             seen.take();
@@ -544,7 +549,7 @@ fn threads_share_a_pool_under_one_brand() {
                 .run(|tx| {
                     assert_eq!(root.at(Bank::FIELDS.opened).get(tx)?, 1694 + 4 * EACH);
                     let accounts = root.get(tx)?.accounts;
-                    accounts.iter(tx)?.map(|account| Ok(account?.number)).collect()
+                    accounts.iter(tx).map(|account| Ok(account?.number)).collect()
                 })
                 .unwrap();
             numbers.sort_unstable();

@@ -223,6 +223,9 @@ enum VecOp {
     Pop,
     Get(u64),
     Set(u64, u64),
+    Put(u64, u64),
+    Range(u64, u64, usize),
+    Retain(u64),
     Insert(u64, u64),
     Remove(u64),
     SwapRemove(u64),
@@ -252,6 +255,9 @@ impl<T: Item> Model for VecModel<T> {
             2 => Just(VecOp::Pop),
             2 => any().prop_map(VecOp::Get),
             2 => (any(), any()).prop_map(|(i, item)| VecOp::Set(i, item)),
+            1 => (any(), any()).prop_map(|(i, item)| VecOp::Put(i, item)),
+            3 => (any(), any(), 0..9usize).prop_map(|(i, j, n)| VecOp::Range(i, j, n)),
+            1 => any().prop_map(VecOp::Retain),
             2 => (any(), any()).prop_map(|(i, item)| VecOp::Insert(i, item)),
             2 => any().prop_map(VecOp::Remove),
             2 => any().prop_map(VecOp::SwapRemove),
@@ -292,6 +298,37 @@ impl<T: Item> Model for VecModel<T> {
                 let Some(i) = within(i) else { return Ok(()) };
                 let old = std::mem::replace(&mut model[i as usize], T::of(*item));
                 assert_eq!(it.set(tx, i, T::of(*item))?, old);
+            }
+            VecOp::Put(i, item) => {
+                let Some(i) = within(i) else { return Ok(()) };
+                it.put(tx, i, T::of(*item))?;
+                model[i as usize] = T::of(*item);
+            }
+            VecOp::Range(i, j, n) => {
+                let [i, j] = [i, j].map(|i| i % (len + 2));
+                let (start, end) = (i.min(j), i.max(j).min(len));
+                let part = model.get(start as usize..end as usize).unwrap_or_default();
+                let found = it.range(tx, i.min(j)..i.max(j)).collect::<Result<Vec<_>, _>>()?;
+                assert_eq!(found, part);
+                let (mut found, mut expected) = (it.range(tx, start..end), part.iter());
+                // Loads some items first, then passes over loaded ones and others.
+                for n in [0, *n, 0, 40 * n] {
+                    assert_eq!(found.nth(n).transpose()?, expected.nth(n).copied());
+                    assert_eq!(found.nth_back(n).transpose()?, expected.nth_back(n).copied());
+                }
+            }
+            VecOp::Retain(mask) => {
+                let mut number = 0;
+                let mut is_kept = || {
+                    number += 1;
+                    mask >> (number % 64) & 1 == 1
+                };
+                it.retain(tx, |_, _| Ok(is_kept()))?;
+                number = 0;
+                model.retain(|_| {
+                    number += 1;
+                    mask >> (number % 64) & 1 == 1
+                });
             }
             VecOp::Insert(i, item) => {
                 let i = i % (len + 1);
@@ -337,7 +374,7 @@ impl<T: Item> Model for VecModel<T> {
         let items = it.to_vec(tx)?;
         // From both ends in turn, until they meet.
         let (mut front, mut back) = (Vec::new(), Vec::new());
-        let mut iter = it.iter(tx)?;
+        let mut iter = it.iter(tx);
         while let Some(item) = iter.next() {
             front.push(item?);
             back.extend(iter.next_back().transpose()?);
@@ -367,6 +404,7 @@ fn a_vector_of_structs_is_a_vector() {
 enum QueueOp {
     Push(u8, u64),
     Pop(u8),
+    Retain(u64),
     Clear,
 }
 
@@ -381,6 +419,7 @@ impl Model for QueueModel {
         prop_oneof![
             8 => (0..30u8, any::<u64>()).prop_map(|(n, item)| QueueOp::Push(n, item)),
             8 => (0..30u8).prop_map(QueueOp::Pop),
+            1 => (2..5u64).prop_map(QueueOp::Retain),
             1 => Just(QueueOp::Clear),
         ]
         .boxed()
@@ -410,6 +449,10 @@ impl Model for QueueModel {
                     assert_eq!(it.pop_front(tx)?, self.0.pop_front());
                 }
             }
+            QueueOp::Retain(n) => {
+                it.retain(tx, |_, item| Ok(item.number % n != 0))?;
+                self.0.retain(|item| item.number % n != 0);
+            }
             QueueOp::Clear => {
                 it.clear(tx)?;
                 self.0.clear();
@@ -424,7 +467,9 @@ impl Model for QueueModel {
         it: PQueue<'id, Wide>,
         tx: &mut TypedTx<'id, '_, impl Transact>,
     ) -> Result<Self, Abort> {
-        it.iter(tx)?.collect::<Result<_, _>>().map(Self)
+        let items = it.to_vec(tx)?;
+        assert_eq!(it.iter(tx).collect::<Result<Vec<_>, _>>()?, items);
+        Ok(Self(items.into()))
     }
 }
 
@@ -607,6 +652,10 @@ impl Model for HashModel {
         let len = it.len(tx)?;
         let pairs: Vec<_> = it.iter(tx).collect::<Result<_, _>>()?;
         assert_eq!(pairs.len() as u64, len, "each pair once");
+        let [mut these, mut those] = [pairs.clone(), it.to_vec(tx)?];
+        these.sort();
+        those.sort();
+        assert_eq!(these, those);
         Ok(Self(pairs.into_iter().collect()))
     }
 }
@@ -622,6 +671,10 @@ enum TreeOp {
     InsertMany(i32, u8),
     Remove(i32),
     RemoveMany(i32, u8),
+    Put(i32, String),
+    PutBack(i32),
+    Delete(i32),
+    Retain(i32),
     Entry(i32),
     Range(i32, i32, Vec<bool>),
     PopFirst,
@@ -663,6 +716,10 @@ impl<U: Under> Model for TreeModel<U> {
             3 => (key(), 0..80u8).prop_map(|(key, n)| TreeOp::InsertMany(key, n)),
             4 => key().prop_map(TreeOp::Remove),
             3 => (key(), 0..80u8).prop_map(|(key, n)| TreeOp::RemoveMany(key, n)),
+            3 => (key(), text).prop_map(|(key, value)| TreeOp::Put(key, value)),
+            1 => key().prop_map(TreeOp::PutBack),
+            2 => key().prop_map(TreeOp::Delete),
+            1 => (2..5).prop_map(TreeOp::Retain),
             2 => key().prop_map(TreeOp::Entry),
             6 => (key(), key(), vec(any::<bool>(), 0..90))
                 .prop_map(|(from, to, turns)| TreeOp::Range(from, to, turns)),
@@ -708,6 +765,24 @@ impl<U: Under> Model for TreeModel<U> {
                     let old = it.remove(tx, &key)?;
                     assert_eq!(take(old, tx)?, model.remove(&key));
                 }
+            }
+            TreeOp::Put(key, value) => {
+                let new = PString::new(tx, value)?;
+                it.put(tx, key, new)?;
+                model.insert(*key, value.clone());
+            }
+            // A value that was loaded goes back, with what it owns.
+            TreeOp::PutBack(key) => {
+                if let Some(value) = it.get(tx, key)? {
+                    it.put(tx, key, value)?;
+                }
+            }
+            TreeOp::Delete(key) => {
+                assert_eq!(it.delete(tx, key)?, model.remove(key).is_some());
+            }
+            TreeOp::Retain(n) => {
+                it.retain(tx, |tx, key, value| Ok(value.len(tx)? > 0 && key % n != 0))?;
+                model.retain(|key, value| !value.is_empty() && key % n != 0);
             }
             TreeOp::Entry(key) => {
                 let value = it.entry(tx, key)?.or_insert_with(|tx| PString::new(tx, "default"))?;
@@ -763,6 +838,7 @@ impl<U: Under> Model for TreeModel<U> {
         let mut backwards: Vec<_> = it.iter(tx).rev().collect::<Result<_, _>>()?;
         backwards.reverse();
         assert_eq!(backwards, pairs);
+        assert_eq!(it.to_vec(tx)?, pairs);
         assert_eq!(it.len(tx)?, pairs.len() as u64);
         let texts = pairs.into_iter().map(|(key, value)| Ok((key, value.to_string(tx)?)));
         texts.collect::<Result<_, _>>().map(|pairs| Self(pairs, U::default()))

@@ -4,6 +4,7 @@ mod iter;
 mod segments;
 
 use std::marker::PhantomData;
+use std::ops::RangeBounds;
 
 pub use iter::Iter;
 pub(super) use segments::Segments;
@@ -16,15 +17,19 @@ use super::{PPtr, Persist, Schema, TypedTx};
 use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
-/// A persistent vector, with the interface of [`Vec`].
+/// A persistent vector, with the interface of [`Vec`]. [`get`](Self::get) and [`item`](Self::item) answer `None` past its end;
+/// the methods that change an item by its number panic there, as `Vec`'s do.
 ///
 /// Its items lie in segments, each as large as all before it together, and never move while the
 /// vector grows: a push stores its item and the length, and no transaction copies the vector. An
-/// empty one takes 256 bytes.
+/// empty one takes 256 bytes. A segment is one block, so a vector has at least 512 MiB of items before it is
+/// [`Abort::TooLarge`], in a pool whose largest block has 536,805,376 bytes
+/// ([`PoolOptions::chunk_bytes`](crate::PoolOptions::chunk_bytes)).
 ///
-/// The handle is `Copy`, and dropping it does nothing. What a method returns is the caller's;
-/// [`truncate`](Self::truncate), [`clear`](Self::clear) and [`free`](Self::free) also free what
-/// the items own that they drop.
+/// The handle is `Copy`, and dropping it does nothing. An item that a method returns is the caller's, to keep or to
+/// free: [`set`](Self::set), [`pop`](Self::pop), [`remove`](Self::remove) and [`swap_remove`](Self::swap_remove) return the
+/// old one. [`put`](Self::put), [`retain`](Self::retain), [`truncate`](Self::truncate), [`clear`](Self::clear) and
+/// [`free`](Self::free) free what the items own that they drop.
 ///
 /// ```
 /// use outlast::typed::{PVec, TypedTx};
@@ -35,10 +40,11 @@ use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 ///     primes.extend(tx, [2, 3, 5, 8])?;
 ///     assert_eq!(primes.pop(tx)?, Some(8));
 ///     primes.push(tx, 7)?;
-///     assert_eq!(primes.iter(tx)?.sum::<Result<u64, _>>()?, 17);
+///     assert_eq!(primes.iter(tx).sum::<Result<u64, _>>()?, 17);
 ///     Ok(primes)
 /// }
 /// ```
+#[must_use = "its blocks leak unless it is stored in the pool or freed"]
 #[repr(transparent)]
 pub struct PVec<'id, T> {
     place: Place<'id>,
@@ -161,7 +167,8 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         }
     }
 
-    /// Sets the item at `index` and returns the old one.
+    /// Sets the item at `index` and returns the old one, which is the caller's to free if it owns blocks: [`put`](Self::put)
+    /// frees it.
     ///
     /// # Errors
     /// As [`len`](Self::len).
@@ -175,6 +182,22 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         item: T,
     ) -> Result<T, Abort> {
         self.existing(tx, index)?.replace(tx, item)
+    }
+
+    /// Sets the item at `index`, and frees what the old one owned and the new one has not in the same place.
+    ///
+    /// # Errors
+    /// As [`len`](Self::len).
+    ///
+    /// # Panics
+    /// When `index` is not below the length.
+    pub fn put<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        index: u64,
+        item: T,
+    ) -> Result<(), Abort> {
+        self.set(tx, index, item)?.free_replaced(tx, &item)
     }
 
     fn existing<X: Transact>(
@@ -236,7 +259,7 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         tx.store_u64(word.at, len + 1)
     }
 
-    /// Takes the last item away.
+    /// Takes the last item away and returns it.
     ///
     /// # Errors
     /// As [`len`](Self::len).
@@ -381,17 +404,67 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         free_header(tx.raw(), self.place.offset())
     }
 
-    /// The items, first to last; backwards with `rev`. The vector cannot change meanwhile, as the
-    /// iterator holds the transaction.
+    /// Keeps the items for which `keep` returns `true`, in their order, and frees what the others own. It loads all of
+    /// them first, and stores those anew that move.
     ///
     /// # Errors
-    /// As [`len`](Self::len).
+    /// As [`len`](Self::len), and those of `keep`.
+    pub fn retain<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        mut keep: impl FnMut(&mut TypedTx<'id, '_, X>, T) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let (mut kept, mut unmoved, mut dropped) = (Vec::new(), 0, Vec::new());
+        for item in self.to_vec(tx)? {
+            match keep(tx, item)? {
+                false => dropped.push(item),
+                true if dropped.is_empty() => unmoved += 1,
+                true => kept.push(item),
+            }
+        }
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        kept.iter().for_each(|item| with_bytes(item, |image| bytes.extend_from_slice(image)));
+        let len = unmoved + kept.len() as u64;
+        self.shape(tx)?.store_items(tx.raw(), unmoved, &bytes, len)?;
+        self.truncate(tx, len)?; // segments without items
+        dropped.into_iter().try_for_each(|item| item.free_owned(tx))
+    }
+
+    /// The items, first to last; backwards with `rev`. The vector cannot change meanwhile, as the
+    /// iterator holds the transaction. An error is its last item.
     pub fn iter<'a, 't, X: Transact>(
         self,
         tx: &'a mut TypedTx<'id, 't, X>,
-    ) -> Result<Iter<'a, 'id, 't, T, X>, Abort> {
-        let shape = self.shape(tx)?;
-        Ok(Iter::new(tx, shape))
+    ) -> Iter<'a, 'id, 't, T, X> {
+        self.range(tx, ..)
+    }
+
+    /// The items whose numbers lie in `range`, as [`iter`](Self::iter) gives them; of a range that goes past the end those that
+    /// there are.
+    ///
+    /// ```
+    /// use outlast::typed::{PVec, TypedTx};
+    /// use outlast::{Abort, Transact};
+    ///
+    /// /// The page of that number, of 50 items each.
+    /// fn page<'id>(
+    ///     tx: &mut TypedTx<'id, '_, impl Transact>,
+    ///     items: PVec<'id, u64>,
+    ///     number: u64,
+    /// ) -> Result<Vec<u64>, Abort> {
+    ///     items.range(tx, 50 * number..50 * (number + 1)).collect()
+    /// }
+    /// ```
+    pub fn range<'a, 't, X: Transact>(
+        self,
+        tx: &'a mut TypedTx<'id, 't, X>,
+        range: impl RangeBounds<u64>,
+    ) -> Iter<'a, 'id, 't, T, X> {
+        let shape = self.shape(tx);
+        Iter::new(tx, shape, range)
     }
 
     /// The items, first to last, in volatile memory.
@@ -399,7 +472,7 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
     /// # Errors
     /// As [`len`](Self::len).
     pub fn to_vec<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Vec<T>, Abort> {
-        self.iter(tx)?.collect()
+        self.iter(tx).collect()
     }
 
     fn shape<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Shape, Abort> {
