@@ -207,7 +207,7 @@ impl Running {
         self.benchmark(commands, work.pipeline, 100_000, &["-d", &bytes, "-t", work.test])
     }
 
-    /// Commands per second of one test by `redis-benchmark`, with so many keys or members drawn by chance.
+    /// Commands per second of one test by `redis-benchmark`, whose keys or members are drawn from `keys`.
     fn benchmark(
         &self,
         commands: u32,

@@ -56,6 +56,9 @@ impl Open {
     }
 }
 
+/// An open leaf's place, and the blocks of its items that do not lie in it, with the bytes that they use.
+type OpenLeaf = (PoolOffset, Vec<(PoolOffset, u64)>);
+
 /// A list by its header, and the parts of that which are looked at by every command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
@@ -348,11 +351,8 @@ impl Ends {
         Ok(self.seq())
     }
 
-    /// The open leaves that there are: where they lie, how many items they have, and the blocks of long ones.
-    pub(in crate::store) fn open_leaves(
-        &self,
-        mem: &mut Mem<'_>,
-    ) -> Result<Vec<(PoolOffset, Vec<(PoolOffset, u64)>)>, Abort> {
+    /// The open leaves that there are.
+    pub(in crate::store) fn open_leaves(&self, mem: &mut Mem<'_>) -> Result<Vec<OpenLeaf>, Abort> {
         let mut leaves = Vec::new();
         for open in [self.first, self.last].into_iter().filter(|open| open.leaf != 0) {
             let leaf = open.load(mem)?;
