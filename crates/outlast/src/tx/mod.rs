@@ -183,7 +183,9 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
-        self.lane.buffers.is_alone = false;
+        // The windows are opened anew by the next transaction, alone or not.
+        (self.lane.buffers.is_alone, self.lane.buffers.windows.of) = (false, 0);
+        self.lane.buffers.windows.allow_short = false;
         self.lane.buffers.windows.quick_loads = Window::NONE;
     }
 
@@ -383,7 +385,8 @@ impl Buffers {
     #[inline(always)]
     pub(crate) fn are_few_lines_only(&self) -> bool {
         let is_short = self.windows.allow_short && self.has_lines_only && self.lines.are_few();
-        debug_assert!(!is_short || self.finds_lines_only() && self.locked.is_empty());
+        debug_assert!(!is_short || self.is_alone && self.finds_lines_only());
+        debug_assert!(!is_short || self.locked.is_empty());
         is_short
     }
 
