@@ -102,6 +102,34 @@ pub(crate) unsafe fn crc32c_step(mut crc: u64, word: u64) -> u64 {
     crc
 }
 
+/// [`tagged_line`](crate::tagged_line) in registers of two words, from which it is streamed.
+#[inline(always)]
+pub(crate) fn tagged_line(words: &[u64; 7], tag: u8) -> [u64; 8] {
+    use std::arch::x86_64::*;
+
+    let [a, b, c, d, e, f, g] = words.map(|word| word as i64);
+    let tag = (u64::from(tag) << 56) as i64;
+    // SAFETY: every x86-64 has SSE2, and these change registers alone.
+    unsafe {
+        let (low, tags) = (_mm_set1_epi64x((1 << 56) - 1), _mm_set1_epi64x(tag));
+        let tagged = |pair| _mm_or_si128(_mm_and_si128(pair, low), tags);
+        let pairs = [_mm_set_epi64x(b, a), _mm_set_epi64x(d, c), _mm_set_epi64x(f, e)];
+        let last = _mm_set_epi64x(0, g);
+        // The highest bytes of a, c, e and g, in two bytes each, and of b, d and f.
+        let tops = [
+            _mm_srli_epi64::<56>(pairs[0]),
+            _mm_slli_epi64::<16>(_mm_srli_epi64::<56>(pairs[1])),
+            _mm_slli_epi64::<32>(_mm_srli_epi64::<56>(pairs[2])),
+            _mm_slli_epi64::<48>(_mm_srli_epi64::<56>(last)),
+        ];
+        let tops = _mm_or_si128(_mm_or_si128(tops[0], tops[1]), _mm_or_si128(tops[2], tops[3]));
+        let tops = _mm_or_si128(tops, _mm_slli_epi64::<8>(_mm_unpackhi_epi64(tops, tops)));
+        let [first, second, third] = pairs.map(tagged);
+        let fourth = tagged(_mm_unpacklo_epi64(last, tops));
+        std::mem::transmute([first, second, third, fourth])
+    }
+}
+
 /// Orders all earlier stores, streams and weakly ordered flushes before all later ones.
 #[inline(always)]
 pub(crate) fn store_fence() {

@@ -52,10 +52,12 @@ fn portable_step(crc: u64, word: u64) -> u64 {
 #[inline(always)]
 fn in_stripes(front: &[u64; 2], words: &[u64], step: impl Fn(u64, u64) -> u64) -> u32 {
     const BEGIN: u64 = !0u32 as u64;
-    let (rounds, rest) = words.as_chunks::<STRIPES>();
+    let mut rest = words;
     let mut stripes = [BEGIN; STRIPES];
-    for words in rounds {
+    // Not in chunks, of which the number would be a division.
+    while let Some((words, behind)) = rest.split_first_chunk::<STRIPES>() {
         stripes.iter_mut().zip(words).for_each(|(crc, word)| *crc = step(*crc, *word));
+        rest = behind;
     }
     // Not in a loop: the stripes stay in registers.
     if let Some(word) = rest.first() {

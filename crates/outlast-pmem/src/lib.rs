@@ -64,6 +64,7 @@ mod process;
 mod recorder;
 pub mod schedule;
 mod side;
+mod tagged;
 
 pub use beside::read_beside;
 pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
@@ -88,6 +89,7 @@ pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};
 pub use side::{Memory, Place, Side};
+pub use tagged::tagged_line;
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -441,7 +441,7 @@ impl Medium for Mapped {
         self.failure.get().cloned()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_usable(&self) -> bool {
         self.owner.is_running()
     }
@@ -501,8 +501,18 @@ impl Medium for Mapped {
     }
 
     #[inline]
+    fn store_u64_each(&self, words: impl Iterator<Item = (PoolOffset, u64)>) {
+        self.window.store_u64_each(words);
+    }
+
+    #[inline]
     fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
         self.window.store_words(line, mask, words);
+    }
+
+    #[inline]
+    fn store_words_each<'w>(&self, lines: impl Iterator<Item = (LineAddr, u8, &'w [u64; 8])>) {
+        self.window.store_words_each(lines);
     }
 
     #[inline]
@@ -516,7 +526,8 @@ impl Medium for Mapped {
         self.end_stream(at, bytes.len() as u64);
     }
 
-    #[inline]
+    /// Words that were just made come in registers.
+    #[inline(always)]
     fn store_line_nt(&self, line: LineAddr, words: &[u64; 8]) {
         if self.write_back == WriteBack::Nothing {
             return self.window.store_words(line, !0, words);
@@ -543,6 +554,16 @@ impl Medium for Mapped {
             WriteBack::Clwb => self.window.flush(FlushKind::Clwb, line),
             WriteBack::Nothing => self.window.check_line(line),
             _ => self.flush_otherwise(line),
+        }
+    }
+
+    /// The instruction is chosen once for all of them.
+    #[inline]
+    fn flush_each(&self, lines: impl Iterator<Item = LineAddr>) {
+        match self.write_back {
+            WriteBack::Clwb => self.window.flush_each(FlushKind::Clwb, lines),
+            WriteBack::ClflushOpt => self.window.flush_each(FlushKind::ClflushOpt, lines),
+            _ => lines.for_each(|line| self.flush(line)),
         }
     }
 

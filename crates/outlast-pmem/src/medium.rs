@@ -235,6 +235,12 @@ pub trait Medium {
     /// thread (release order).
     fn store_u64(&self, at: PoolOffset, value: u64);
 
+    /// As [`store_u64`](Self::store_u64), of several words.
+    #[inline]
+    fn store_u64_each(&self, words: impl Iterator<Item = (PoolOffset, u64)>) {
+        words.for_each(|(at, word)| self.store_u64(at, word));
+    }
+
     /// Stores the words of a line that a mask names, bit `i` for word `i`, in ascending order.
     #[inline]
     fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
@@ -254,6 +260,12 @@ pub trait Medium {
         }
     }
 
+    /// As [`store_words`](Self::store_words), of several lines.
+    #[inline]
+    fn store_words_each<'w>(&self, lines: impl Iterator<Item = (LineAddr, u8, &'w [u64; 8])>) {
+        lines.for_each(|(line, mask, words)| self.store_words(line, mask, words));
+    }
+
     /// Stores whole aligned words past the caches. Nothing is ordered or durable before this
     /// thread's next fence (rule 10).
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]);
@@ -270,6 +282,12 @@ pub trait Medium {
 
     /// Starts the write-back of a line; orders nothing.
     fn flush(&self, line: LineAddr);
+
+    /// Starts the write-back of each of some lines.
+    #[inline]
+    fn flush_each(&self, lines: impl Iterator<Item = LineAddr>) {
+        lines.for_each(|line| self.flush(line));
+    }
 
     /// Starts the write-back of every line that the range touches.
     #[inline]

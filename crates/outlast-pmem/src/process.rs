@@ -28,7 +28,7 @@ impl OwnerProcess {
     }
 
     /// Whether the caller runs in that process and nothing has [stopped](Self::stop) it. As cheap.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_running(&self) -> bool {
         self.0.is_running()
     }
@@ -88,7 +88,7 @@ mod os {
             }
         }
 
-        #[inline]
+        #[inline(always)]
         pub fn is_running(&self) -> bool {
             match self.mark {
                 // SAFETY: as above.
@@ -158,7 +158,7 @@ mod os {
             self.0 == std::process::id()
         }
 
-        #[inline]
+        #[inline(always)]
         pub fn is_running(&self) -> bool {
             self.is_this_process() && !self.1.load(Ordering::Relaxed)
         }

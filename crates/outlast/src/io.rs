@@ -241,12 +241,13 @@ impl<'a, M: Medium> Io<'a, M> {
 
     /// Starts the write-back of several lines.
     #[inline(always)]
-    pub fn flush_each(self, site: Site, lines: &[LineAddr]) {
-        if !M::OBSERVED {
-            self.counts.flushed_lines.add(lines.len() as u64);
-            return lines.iter().for_each(|line| self.medium.flush(*line));
+    pub fn flush_each(self, site: Site, lines: impl Iterator<Item = LineAddr>) {
+        if M::OBSERVED {
+            return lines.for_each(|line| self.flush(site, line.start(), 64));
         }
-        lines.iter().for_each(|line| self.flush(site, line.start(), 64));
+        let mut flushed = 0;
+        self.medium.flush_each(lines.inspect(|_| flushed += 1));
+        self.counts.flushed_lines.add(flushed);
     }
 
     /// Streams a line past the caches.
@@ -260,6 +261,28 @@ impl<'a, M: Medium> Io<'a, M> {
         }
         self.counts.streamed_lines.add(1);
         self.medium.store_line_nt(at.line(), words);
+    }
+
+    /// Streams lines one behind the other past the caches.
+    #[inline(always)]
+    pub fn stream_lines(
+        self,
+        site: Site,
+        (first, count): (LineAddr, u64),
+        lines: impl Iterator<Item = [u64; 8]>,
+    ) {
+        if !M::OBSERVED {
+            self.counts.streamed_lines.add(count);
+        }
+        let mut line = first;
+        for words in lines {
+            if M::OBSERVED {
+                self.stream_line(site, line.start(), &words);
+            } else {
+                self.medium.store_line_nt(line, &words);
+            }
+            line = LineAddr(line.0 + 1);
+        }
     }
 
     /// Makes durable what this thread flushed or streamed before.

@@ -5,6 +5,9 @@ use outlast_trace::LineAddr;
 /// A set of lines, each with the words that matter (bit `i` is word `i` of the line). Entries
 /// keep their order of insertion and are addressed by it.
 ///
+/// As long as each line holds one word, the set may be one of *items*: what is stored for a line is in a
+/// [payload](crate::log::Payload), and the set has its place alone.
+///
 /// Few lines are found through a table of bytes, which is all that a search looks at for most of
 /// the lines that are not there; more through one that grows, behind a bit for each of many hashes.
 pub(crate) struct LineSet {
@@ -20,6 +23,8 @@ pub(crate) struct LineSet {
     transaction: u16,
     /// Whether lines are not found any more.
     has_forgotten: bool,
+    /// How many items the set may have; 0 when it has entries.
+    items_max: usize,
     /// Those of the set and, behind them, room for more.
     entries: Box<[LineEntry]>,
     len: usize,
@@ -37,13 +42,16 @@ struct Slot {
     index: u32,
 }
 
+/// Where a new item is to be found.
+pub(crate) struct ItemPlace(usize);
+
 /// A line of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineEntry {
     pub line: LineAddr,
     /// Undo: words whose old content is kept. Redo: words that the write set holds.
     pub words: u8,
-    /// Something was stored to it that is still to be flushed.
+    /// Undo: something was stored to it that is still to be flushed.
     pub stored: bool,
     /// Something of a new block was stored to it that is still to be flushed.
     pub fresh: bool,
@@ -91,6 +99,7 @@ impl Default for LineSet {
             hashes: [0; HASHES / 64],
             transaction: 0,
             has_forgotten: false,
+            items_max: 0,
             entries: vec![LineEntry::of(LineAddr(0), 0); FEW].into(),
             len: 0,
         }
@@ -110,6 +119,83 @@ impl LineSet {
         }
     }
 
+    /// Clears the set whose lines are not found any more, if it has some. It is one of items.
+    #[inline(always)]
+    pub fn clear_forgotten(&mut self) {
+        debug_assert!(self.has_forgotten == (self.len > 0) && self.transaction == 0);
+        (self.len, self.has_forgotten, self.items_max) = (0, false, FEW);
+    }
+
+    /// Whether the set, which is empty, is one of items from now on.
+    pub fn hold_items(&mut self, are_items: bool) {
+        debug_assert!(self.len == 0);
+        self.items_max = if are_items { FEW } else { 0 };
+    }
+
+    /// How many items it has.
+    #[inline(always)]
+    pub fn items(&self) -> usize {
+        if self.items_max > 0 { self.len } else { 0 }
+    }
+
+    /// Whether it is a set of items.
+    #[inline(always)]
+    pub fn holds_items(&self) -> bool {
+        self.items_max > 0
+    }
+
+    /// Adds a line as an item, if a glance shows that the set is one of items, lacks the line and has few. `put`
+    /// stores what is to be stored under the item's number and tells whether it could.
+    #[inline(always)]
+    pub fn add_item(&mut self, line: LineAddr, put: impl FnOnce(usize) -> bool) -> bool {
+        debug_assert!(!self.has_forgotten);
+        let (slot, number) = (few_slot(hash(line)), self.len);
+        if number < self.items_max && self.few[slot] == 0 && put(number) {
+            self.few[slot] = number as u8 + 1;
+            self.len = number + 1;
+            return true;
+        }
+        false
+    }
+
+    /// The number of a line's item, where `line_of` tells the lines of items; or the place for a new one.
+    pub fn find_item(
+        &self,
+        line: LineAddr,
+        line_of: impl Fn(usize) -> LineAddr,
+    ) -> Result<usize, ItemPlace> {
+        debug_assert!(self.holds_items() && !self.has_forgotten);
+        let mut at = few_slot(hash(line));
+        while let Some(number) = usize::from(self.few[at]).checked_sub(1) {
+            if line_of(number) == line {
+                return Ok(number);
+            }
+            at = (at + 1) % FEW_SLOTS;
+        }
+        Err(ItemPlace(at))
+    }
+
+    /// The number of a new item at that place; `None` where the set has as many as it may have.
+    pub fn add_item_at(&mut self, ItemPlace(at): ItemPlace) -> Option<usize> {
+        let number = self.len;
+        if number >= self.items_max {
+            return None;
+        }
+        self.few[at] = number as u8 + 1;
+        self.len = number + 1;
+        Some(number)
+    }
+
+    /// The set becomes one of entries, and empty. Returns how many items it had.
+    pub fn end_items(&mut self) -> usize {
+        let items = self.items();
+        if items > 0 {
+            self.few = [0; FEW_SLOTS];
+        }
+        (self.len, self.items_max) = (0, 0);
+        items
+    }
+
     /// Before the set is cleared: no line is looked for any more, and none added. What is left for
     /// [`clear`](Self::clear) is little.
     #[inline]
@@ -127,13 +213,21 @@ impl LineSet {
         self.transaction = transaction;
     }
 
+    /// Whether they are found through the table of bytes.
+    #[inline]
+    pub fn are_few(&self) -> bool {
+        self.len <= FEW
+    }
+
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     #[inline]
     pub fn entries(&self) -> &[LineEntry] {
-        &self.entries[..self.len]
+        // What was stored for items is no entry's.
+        &self.entries[..if self.holds_items() { 0 } else { self.len }]
     }
 
     #[inline]
@@ -159,7 +253,7 @@ impl LineSet {
     /// The index of a line's entry.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
-        debug_assert!(!self.has_forgotten);
+        debug_assert!(!self.has_forgotten && !self.holds_items());
         if self.len > FEW {
             return self.find_among_many(line);
         }
@@ -193,7 +287,7 @@ impl LineSet {
     /// The index of a line's entry, a new empty one if it had none; and whether it is new.
     #[inline]
     pub fn find_or_add(&mut self, line: LineAddr) -> (usize, bool) {
-        debug_assert!(!self.has_forgotten);
+        debug_assert!(!self.has_forgotten && !self.holds_items());
         if self.len >= FEW {
             return self.find_or_add_among_many(line);
         }
@@ -211,18 +305,18 @@ impl LineSet {
         (index, true)
     }
 
-    /// Adds a line that holds one word, which was stored to, if a glance shows that the set lacks the line
+    /// Adds a line that holds one word if a glance shows that the set lacks the line
     /// and has few. Returns its index.
     #[inline]
     pub fn add_word(&mut self, line: LineAddr, word: usize) -> Option<usize> {
-        debug_assert!(!self.has_forgotten);
+        debug_assert!(!self.has_forgotten && !self.holds_items());
         let (slot, index) = (few_slot(hash(line)), self.len);
         if index >= FEW || self.few[slot] != 0 {
             return None;
         }
         self.few[slot] = index as u8 + 1;
         self.entries[index] =
-            LineEntry { words: 1 << word, stored: true, ..LineEntry::of(line, self.transaction) };
+            LineEntry { words: 1 << word, ..LineEntry::of(line, self.transaction) };
         self.len = index + 1;
         Some(index)
     }
@@ -407,13 +501,37 @@ mod tests {
             glances += usize::from(at_a_glance.is_some());
             assert_eq!(set.find_or_add(line), (number as usize, at_a_glance.is_none()));
             let entry = set.entries()[number as usize];
-            let expected =
-                if at_a_glance.is_some() { (1 << (number % 8), true) } else { (0, false) };
-            assert_eq!((entry.words, entry.stored), expected);
+            let expected = if at_a_glance.is_some() { 1 << (number % 8) } else { 0 };
+            assert_eq!(entry.words, expected);
             assert_eq!(entry.transaction, 3);
             assert_eq!(set.add_word(line, 0), None, "it is there");
         }
         assert!((FEW / 2..=FEW).contains(&glances), "{glances} of {}", 2 * FEW);
+    }
+
+    #[test]
+    fn items_are_found_by_their_lines_and_end() {
+        let mut set = LineSet::default();
+        set.hold_items(true);
+        let lines: Vec<_> = (0..FEW as u64).map(|number| LineAddr(number * number * 7)).collect();
+        for (number, line) in lines.iter().enumerate() {
+            let line_of = |number: usize| lines[number];
+            if !set.add_item(*line, |place| place == number) {
+                let Err(place) = set.find_item(*line, line_of) else { panic!("it is new") };
+                assert_eq!(set.add_item_at(place), Some(number));
+            }
+            assert_eq!(set.find_item(*line, line_of).ok(), Some(number));
+            assert!(!set.add_item(*line, |_| true) && set.entries().is_empty());
+        }
+        assert_eq!(set.items(), FEW);
+        let Err(place) = set.find_item(LineAddr(5), |number| lines[number]) else { panic!() };
+        assert_eq!(set.add_item_at(place), None, "there are as many as may be");
+        assert_eq!(set.end_items(), FEW);
+        assert!(!set.holds_items() && set.is_empty() && set.find(lines[0]).is_none());
+        set.find_or_add(LineAddr(1));
+        set.forget_places();
+        set.clear_forgotten();
+        assert!(set.holds_items());
     }
 
     #[test]

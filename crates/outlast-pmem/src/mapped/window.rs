@@ -118,17 +118,44 @@ impl Window {
         unsafe { self.word(at) }.store(value.to_le(), Ordering::Release);
     }
 
+    /// Stores words, each of which is checked against one reading of the length.
     #[inline(always)]
-    pub fn store_words(&self, line: LineAddr, mut mask: u8, words: &[u64; 8]) {
-        let to = self.writable_line(line).cast::<u64>();
-        while mask != 0 {
-            let word = mask.trailing_zeros() as usize % 8;
-            mask &= mask - 1;
-            // SAFETY: the line was checked, and starts at a multiple of 64 from a page; mapped words
-            // are accessed by atomics only, and live as long as `self`.
-            unsafe { AtomicU64::from_ptr(to.add(word)) }
-                .store(words[word].to_le(), Ordering::Release);
-        }
+    pub fn store_u64_each(&self, words: impl Iterator<Item = (PoolOffset, u64)>) {
+        let (base, len) = (self.base.as_ptr(), self.writable_len.load(Ordering::Relaxed));
+        words.for_each(|(at, word)| {
+            if !is_word_inside(at, len) {
+                self.refuse_store(at, 8);
+            }
+            let to = base.wrapping_add(at.0 as usize).cast::<u64>();
+            // SAFETY: aligned and inside; mapped words are accessed by atomics only, and live as long
+            // as `self`.
+            unsafe { AtomicU64::from_ptr(to) }.store(word.to_le(), Ordering::Release);
+        });
+    }
+
+    #[inline(always)]
+    pub fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
+        self.store_words_each([(line, mask, words)].into_iter());
+    }
+
+    /// Stores words of lines, each of which is checked against one reading of the length.
+    #[inline(always)]
+    pub fn store_words_each<'w>(&self, lines: impl Iterator<Item = (LineAddr, u8, &'w [u64; 8])>) {
+        let (base, len) = (self.base.as_ptr(), self.writable_len.load(Ordering::Relaxed));
+        lines.for_each(|(line, mut mask, words)| {
+            if line.0 >= len / LINE_BYTES {
+                self.refuse_store(line_start(line), LINE_BYTES);
+            }
+            let to = base.wrapping_add(line.start().0 as usize).cast::<u64>();
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize % 8;
+                mask &= mask - 1;
+                // SAFETY: the line was checked, and starts at a multiple of 64 from a page; mapped
+                // words are accessed by atomics only, and live as long as `self`.
+                unsafe { AtomicU64::from_ptr(to.add(word)) }
+                    .store(words[word].to_le(), Ordering::Release);
+            }
+        });
     }
 
     #[inline(always)]
@@ -170,6 +197,20 @@ impl Window {
         let at = self.base.as_ptr().wrapping_add(line.start().0 as usize);
         // SAFETY: the line was checked; the caller has `kind` from CPUID.
         unsafe { cpu::flush_line(kind, at) };
+    }
+
+    /// Flushes lines, each of which is checked against one reading of the length.
+    #[inline(always)]
+    pub fn flush_each(&self, kind: FlushKind, lines: impl Iterator<Item = LineAddr>) {
+        let (base, len) = (self.base.as_ptr(), self.len());
+        lines.for_each(|line| {
+            if line.0 >= len / LINE_BYTES {
+                refuse(len, line_start(line), LINE_BYTES);
+            }
+            let at = base.wrapping_add(line.start().0 as usize);
+            // SAFETY: the line was checked; the caller has `kind` from CPUID.
+            unsafe { cpu::flush_line(kind, at) };
+        });
     }
 
     /// Flushes every line that the range touches, with one check.

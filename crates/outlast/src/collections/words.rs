@@ -74,7 +74,7 @@ impl Words {
     ///
     /// # Panics
     /// When `index` is not below [`len`](Self::len).
-    #[inline]
+    #[inline(always)]
     pub fn range(self, index: u64) -> ByteRange {
         if index >= self.len {
             outside(index, self.len);
@@ -101,7 +101,7 @@ impl Words {
     }
 
     /// The length comes from the pool, so a word behind it may be damage and no mistake.
-    #[inline]
+    #[inline(always)]
     fn existing(self, index: u64) -> Result<PoolOffset, Abort> {
         if index < self.len { Ok(self.at(index)) } else { Err(self.no_such_word()) }
     }
@@ -111,8 +111,11 @@ impl Words {
         Abort::bad_address("a word of a vector", self.root, "the vector ends before it")
     }
 
+    /// The place of a word that there is: the vector lies within a pool, so that no sum overflows.
+    #[inline(always)]
     fn at(self, index: u64) -> PoolOffset {
-        self.root.plus(WORDS_AT + 8 * index)
+        debug_assert!(index < self.len);
+        PoolOffset(self.root.0 + WORDS_AT + 8 * index)
     }
 
     /// Follows the vector through raw memory; see [`walk_root`](super::walk_root).

@@ -80,6 +80,11 @@ fn placed(at: PoolOffset, words: &[u64]) -> impl Iterator<Item = (PoolOffset, u6
     (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
+/// Words that a line's items take at most: each word is one of its own.
+const LINE_WORDS_MAX: usize = 2 * 8;
+
+const _: () = assert!(SPARE_WORDS.is_multiple_of(2), "single words are found by pairs");
+
 /// Words in front of a payload, for what a streamed record begins with.
 pub(crate) const SPARE_WORDS: usize = 2;
 
@@ -126,15 +131,65 @@ impl Payload {
         self.words.get(SPARE_WORDS..self.end).unwrap_or_default()
     }
 
-    /// The same between the spare words, which are the caller's, and `count` zeros, at most
-    /// [`ZEROS_MAX`](Self::ZEROS_MAX).
+    /// Puts a word at `at` as item `number` of a payload of single words, in which items have two words each and
+    /// none is beside the one before. `false` where there is no room yet.
+    #[inline(always)]
+    pub fn put_single(&mut self, number: usize, at: PoolOffset, word: u64) -> bool {
+        let (items, _) = self.words.as_chunks_mut::<2>();
+        match items.get_mut(SPARE_WORDS / 2 + number) {
+            Some(item) => {
+                *item = [WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | (at.0 / 8), word];
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Room for `count` single words.
+    pub fn make_room_for_singles(&mut self, count: usize) {
+        self.make_room(2 * count);
+    }
+
+    /// The place and the content of single word `number`.
+    #[inline(always)]
+    pub fn single(&self, number: usize) -> (PoolOffset, u64) {
+        let (items, _) = self.words.as_chunks::<2>();
+        let [item, word] = items[SPARE_WORDS / 2 + number];
+        (PoolOffset((item & INDEX_MASK) * 8), word)
+    }
+
+    /// The first `count` of them.
+    #[inline(always)]
+    pub fn singles(&self, count: usize) -> impl ExactSizeIterator<Item = (PoolOffset, u64)> {
+        let (items, _) = self.words.as_chunks::<2>();
+        let items = items.get(SPARE_WORDS / 2..SPARE_WORDS / 2 + count).unwrap_or_default();
+        items.iter().map(|[item, word]| (PoolOffset((item & INDEX_MASK) * 8), *word))
+    }
+
+    /// The payload is those.
+    #[inline(always)]
+    pub fn take_singles(&mut self, count: usize) {
+        debug_assert!(self.is_empty());
+        self.end = SPARE_WORDS + 2 * count;
+    }
+
+    /// How many words it has.
     #[inline]
-    pub fn with_spare_and_zeros(&mut self, zeros: usize) -> &mut [u64] {
-        self.make_room(0);
+    pub fn len(&self) -> usize {
+        self.end - SPARE_WORDS
+    }
+
+    /// The same behind the spare words, which are the caller's, and before zeros that make it `len` words, at
+    /// most [`ZEROS_MAX`](Self::ZEROS_MAX).
+    #[inline]
+    pub fn with_spare_and_zeros(&mut self, len: usize) -> &mut [u64] {
+        if self.words.is_empty() {
+            self.grow(0);
+        }
         // A count that is known and small takes no call.
-        let behind = self.words[self.end..].first_chunk_mut().expect("there is room");
-        *behind = [0; Self::ZEROS_MAX];
-        &mut self.words[..self.end + zeros]
+        let all = &mut self.words[..self.end + Self::ZEROS_MAX];
+        *all.last_chunk_mut().expect("more than the zeros") = [0; Self::ZEROS_MAX];
+        &mut all[..len]
     }
 
     /// Room for `words` words, and behind them for the most zeros.
@@ -194,41 +249,67 @@ impl Payload {
     /// Adjacent ones share an item of at most `most` words.
     #[inline(always)]
     pub fn append_lines(&mut self, entries: &[LineEntry], contents: &[[u64; 8]], most: usize) {
-        const NEW: u64 = WORDS << KIND_SHIFT;
-        self.make_room(2 * 8 * entries.len());
-        let (mut end, mut last_run, mut run_end) = (self.end, self.last_run, self.run_end);
-        let room = &mut self.words[..];
-        for (entry, content) in entries.iter().zip(contents) {
-            let (line, mut mask) = (entry.line, u32::from(entry.words));
-            while mask != 0 {
-                let first = mask.trailing_zeros() as usize % 8;
-                let index = line.0 * 8 + first as u64;
-                // A line mostly holds one word, or words one behind the other.
-                let is_one = mask & (mask - 1) == 0;
-                if is_one && index != run_end {
-                    room[end + 1] = content[first];
-                    room[end] = NEW | 1 << COUNT_SHIFT | index;
-                    (last_run, run_end, end) = (end, index + 1, end + 2);
-                    break;
-                }
-                let behind = mask + (1 << first);
-                let count = behind.trailing_zeros() as usize - first;
-                mask &= behind;
-                if index == run_end && count_of(room[last_run]) + count <= most {
-                    room[last_run] += (count as u64) << COUNT_SHIFT;
-                } else {
-                    last_run = end;
-                    room[end] = NEW | (count as u64) << COUNT_SHIFT | index;
-                    end += 1;
-                }
-                for word in content.iter().skip(first).take(count) {
-                    room[end] = *word;
-                    end += 1;
-                }
-                run_end = index + count as u64;
-            }
+        self.make_room(LINE_WORDS_MAX * entries.len());
+        let mut done = 0;
+        loop {
+            done += self.append_single_words(&entries[done..], &contents[done..]);
+            let (Some(entry), Some(content)) = (entries.get(done), contents.get(done)) else {
+                return;
+            };
+            self.append_line(entry.line, entry.words, content, most);
+            done += 1;
         }
-        (self.end, self.last_run, self.run_end) = (end, last_run, run_end);
+    }
+
+    /// Appends an item for each of the first lines that hold one word with no other one of the record beside it,
+    /// as most lines do. Returns how many those are. There is room for them.
+    #[inline(always)]
+    fn append_single_words(&mut self, entries: &[LineEntry], contents: &[[u64; 8]]) -> usize {
+        let (mut run_end, mut done) = (self.run_end, 0);
+        let (items, _) = self.words[self.end..].as_chunks_mut::<2>();
+        for ((item, entry), content) in items.iter_mut().zip(entries).zip(contents) {
+            let first = entry.words.trailing_zeros() as usize % 8;
+            let index = entry.line.0 * 8 + first as u64;
+            if !entry.words.is_power_of_two() || index == run_end {
+                break;
+            }
+            *item = [WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index, content[first]];
+            run_end = index + 1;
+            done += 1;
+        }
+        if done > 0 {
+            self.end += 2 * done;
+            (self.last_run, self.run_end) = (self.end - 2, run_end);
+        }
+        done
+    }
+
+    /// Appends the words of a line that a mask names, for which there is room: each run of them is an
+    /// item, or goes on with the last one.
+    #[inline(never)]
+    fn append_line(&mut self, line: LineAddr, mask: u8, content: &[u64; 8], most: usize) {
+        let (mut end, mut mask) = (self.end, u32::from(mask));
+        let room = &mut self.words[..];
+        while mask != 0 {
+            let first = mask.trailing_zeros() as usize % 8;
+            let index = line.0 * 8 + first as u64;
+            let behind = mask + (1 << first);
+            let count = behind.trailing_zeros() as usize - first;
+            mask &= behind;
+            if index == self.run_end && count_of(room[self.last_run]) + count <= most {
+                room[self.last_run] += (count as u64) << COUNT_SHIFT;
+            } else {
+                self.last_run = end;
+                room[end] = WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | index;
+                end += 1;
+            }
+            for (to, word) in room[end..].iter_mut().zip(&content[first..]).take(count) {
+                *to = *word;
+            }
+            end += count;
+            self.run_end = index + count as u64;
+        }
+        self.end = end;
     }
 
     /// Appends words at `at`, to the last item if they continue it and it would not get more than

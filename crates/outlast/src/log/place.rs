@@ -73,22 +73,26 @@ impl Place {
 
     /// Writes a record that is all of a payload and starts its write-back; where records are streamed
     /// such as are shorter than `stream_from` lines are flushed all the same. The fence is the
-    /// caller's. Returns how many lines it takes.
+    /// caller's. It takes `lines` lines.
     #[inline(always)]
     pub fn append<M: Medium>(
         self,
         io: Io<'_, M>,
         site: Site,
-        (kind, seq): (RecordKind, Seq),
+        (kind, seq, lines): (RecordKind, Seq, u64),
         payload: &mut Payload,
         stream_from: u64,
-    ) -> u64 {
+    ) {
         match self.lap {
             None => {
                 let record = Record::of_all(kind, seq, payload);
-                record::append(io, site, self.region, self.line, record)
+                let taken = record::append(io, site, self.region, self.line, record);
+                debug_assert!(taken == lines);
             }
-            Some(lap) => streamed::append(io, site, self.at(lap), kind, seq, payload, stream_from),
+            Some(lap) => {
+                let record = (kind, seq, lines);
+                streamed::append(io, site, self.at(lap), record, payload, stream_from);
+            }
         }
     }
 

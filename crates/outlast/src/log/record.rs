@@ -193,9 +193,9 @@ impl<'w> Record<'w> {
     /// Of all that a payload has: its lines are whole.
     #[inline]
     pub fn of_all(kind: RecordKind, seq: Seq, payload: &'w mut Payload) -> Self {
-        let count = payload.as_words().len();
+        let count = payload.len();
         let padded = words_of(lines_for(count));
-        let words = &payload.with_spare_and_zeros(padded - count)[SPARE_WORDS..];
+        let words = &payload.with_spare_and_zeros(SPARE_WORDS + padded)[SPARE_WORDS..];
         Self { header: header_word(kind, seq, &words[..count]), seq, words }
     }
 

@@ -16,7 +16,7 @@
 //! * **LOG-7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
 //!   never a ring ahead of it (SWEEP-3).
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Medium, tagged_line};
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::io::{Io, Site};
@@ -141,23 +141,14 @@ impl At {
 #[inline]
 #[expect(clippy::manual_div_ceil, reason = "one division less, and the sum is far from overflow")]
 pub(crate) const fn lines_for(words: usize) -> u64 {
-    ((FRONT_WORDS + words + LINE_WORDS - 1) / LINE_WORDS) as u64
+    // A division of 32 bits is shorter. More words than they hold are none of a record.
+    let words = if words > u32::MAX as usize / 2 { u32::MAX / 2 } else { words as u32 };
+    ((FRONT_WORDS as u32 + words + LINE_WORDS as u32 - 1) / LINE_WORDS as u32) as u64
 }
 
 /// Payload words that a record of `lines` lines can hold.
 pub(crate) const fn words_in(lines: u64) -> usize {
     (lines as usize * LINE_WORDS).saturating_sub(FRONT_WORDS)
-}
-
-/// Seven words as eight of 56 bits, under the tag of their lap.
-#[inline]
-fn pack(words: &[u64; LINE_WORDS], tag: u8) -> [u64; 8] {
-    let mut packed = [u64::from(tag) << TAG_SHIFT; 8];
-    for (i, word) in words.iter().enumerate() {
-        packed[i] |= word & CONTENT_MASK;
-        packed[LINE_WORDS] |= word >> TAG_SHIFT << (8 * i);
-    }
-    packed
 }
 
 /// Word `index` of a line again.
@@ -168,26 +159,23 @@ fn unpack(word: u64, last: u64, index: usize) -> u64 {
 
 /// Streams a record that is `payload` to the lines from `at` on, or stores and flushes it if it
 /// is shorter than `stream_from` lines: words that prove themselves may take either way, and a cache
-/// writes a line's words back in fewer orders than they go past it. The fence is the caller's. Returns
-/// how many lines it takes.
+/// writes a line's words back in fewer orders than they go past it. The fence is the caller's. It takes
+/// `lines` lines.
 #[inline(always)]
 pub(crate) fn append<M: Medium>(
     io: Io<'_, M>,
     site: Site,
     at: At,
-    kind: RecordKind,
-    seq: Seq,
+    (kind, seq, lines): (RecordKind, Seq, u64),
     payload: &mut Payload,
     stream_from: u64,
-) -> u64 {
-    let count = payload.as_words().len();
-    let padding = lines_for(count) as usize * LINE_WORDS - FRONT_WORDS - count;
-    let all = payload.with_spare_and_zeros(padding);
-    let header = record::header_word(kind, seq, &all[FRONT_WORDS..][..count]);
+) {
+    let count = payload.len();
+    debug_assert!(lines == lines_for(count));
+    let all = payload.with_spare_and_zeros(lines as usize * LINE_WORDS);
+    let header = record::header_word(kind, seq, &all[FRONT_WORDS..FRONT_WORDS + count]);
     (all[0], all[1]) = (header, seal(seq.bits()));
-    let (lines, rest) = all.as_chunks::<LINE_WORDS>();
-    debug_assert!(rest.is_empty());
-    write(io, site, at, lines, stream_from)
+    write(io, site, at, lines, all, stream_from);
 }
 
 /// The same of words that have nothing before or behind them.
@@ -205,50 +193,72 @@ pub(crate) fn append_words<M: Medium>(
         None => front[index],
         Some(index) => words.get(index).copied().unwrap_or(0),
     };
-    let lines = 0..lines_for(words.len()) as usize;
-    let lines = lines.map(|line| std::array::from_fn(|i| word(line * LINE_WORDS + i)));
-    write(io, site, at, &lines.collect::<Vec<_>>(), stream_from)
+    let lines = lines_for(words.len());
+    let all: Vec<_> = (0..lines as usize * LINE_WORDS).map(word).collect();
+    write(io, site, at, lines, &all, stream_from);
+    lines
 }
 
+/// Writes `lines` lines, which are all of `words`.
 #[inline(always)]
 fn write<M: Medium>(
     io: Io<'_, M>,
     site: Site,
     at: At,
-    all_words: &[[u64; LINE_WORDS]],
+    lines: u64,
+    words: &[u64],
     stream_from: u64,
-) -> u64 {
-    let (lines, tag) = (all_words.len() as u64, at.lap.tag());
+) {
+    debug_assert!(words.len() == lines as usize * LINE_WORDS);
     assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
+    let (tag, mut rest, first) = (at.lap.tag(), words, at.start().line());
+    // Not in chunks, of which the number would be a division.
+    let tagged = std::iter::from_fn(|| {
+        let (words, behind) = rest.split_first_chunk()?;
+        rest = behind;
+        Some(tagged_line(words, tag))
+    });
     if lines < stream_from {
         flush_before(io, site, at, lines);
-        let mut line = at.start().line();
-        for words in all_words {
-            io.medium.store_words(line, !0, &pack(words, tag));
+        let mut line = first;
+        for words in tagged {
+            io.medium.store_words(line, !0, &words);
             line = LineAddr(line.0 + 1);
         }
-        flush_lines(io, site, at, lines);
-        return lines;
+        return flush_lines(io, site, at, lines);
     }
+    let planted = [
+        Plant::RecordFlushedBackwards,
+        Plant::FlushBeforeStore,
+        Plant::RecordFirstLineUnflushed,
+        Plant::RecordLastLineUnflushed,
+    ];
+    match planted.into_iter().any(|plant| io.plants(plant)) {
+        true => write_planted(io, site, at, words),
+        false => io.stream_lines(site, (first, lines), tagged),
+    }
+}
+
+/// A planted bug.
+#[cold]
+fn write_planted<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64]) {
+    let (all_words, _) = words.as_chunks::<LINE_WORDS>();
+    let (lines, tag) = (all_words.len() as u64, at.lap.tag());
     if io.plants(Plant::RecordFlushedBackwards) {
         let each = at.lines(lines).zip(all_words).rev();
-        each.for_each(|(at, words)| write_line(io, site, at, words, tag));
-        return lines;
+        return each.for_each(|(at, words)| write_line(io, site, at, words, tag));
     }
     let (first, last) = (at.line, at.line + lines - 1);
-    let mut at = at;
-    for words in all_words {
+    for (at, words) in at.lines(lines).zip(all_words) {
         if io.plants(Plant::FlushBeforeStore)
             || io.plants(Plant::RecordFirstLineUnflushed) && at.line == first && lines > 1
             || io.plants(Plant::RecordLastLineUnflushed) && at.line == last && lines > 1
         {
-            io.medium.store(at.start(), bytemuck::bytes_of(&pack(words, tag)));
+            io.medium.store(at.start(), bytemuck::bytes_of(&tagged_line(words, tag)));
         } else {
             write_line(io, site, at, words, tag);
         }
-        at.line += 1;
     }
-    lines
 }
 
 /// Starts the write-back of a record that was stored.
@@ -273,7 +283,7 @@ fn flush_before<M: Medium>(io: Io<'_, M>, site: Site, at: At, lines: u64) {
 
 #[inline]
 fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_WORDS], tag: u8) {
-    io.stream_line(site, at.start(), &pack(words, tag));
+    io.stream_line(site, at.start(), &tagged_line(words, tag));
 }
 
 /// A `Wrap`, and a line of nothing for each that is left of the ring (LOG-5).
@@ -478,7 +488,10 @@ mod tests {
     /// Short ones are flushed.
     fn write(medium: &Heap, first: u64, lap: Lap, seq: Seq, words: u64) -> u64 {
         let at = At { ring: REGION, line: first, lap };
-        append(io(medium), Site::RedoRecord, at, RecordKind::Redo, seq, &mut payload(words), 3)
+        let (mut payload, lines) = (payload(words), lines_for(words as usize));
+        let record = (RecordKind::Redo, seq, lines);
+        append(io(medium), Site::RedoRecord, at, record, &mut payload, 3);
+        lines
     }
 
     fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {

@@ -26,6 +26,7 @@ use crate::error::PoolError;
 use crate::io::Site;
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
+use crate::scheme::redo::LONG;
 use crate::spin::{SpinLock, wait};
 use crate::tx::Tx;
 
@@ -212,7 +213,7 @@ impl<M: Medium> Pool<M> {
         let is_durable = group.is_empty() || fenced_early || io.try_fence(Site::RedoRecord);
         for (tx, sealed) in group.iter_mut().zip(sealed) {
             if is_durable {
-                tx.end_redo(sealed);
+                tx.end_redo::<LONG>(sealed);
                 tx.batch_ended();
                 tx.counts.batches.add(1);
             } else {
@@ -226,8 +227,8 @@ impl<M: Medium> Pool<M> {
 
 impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn of(pool: &'p Pool<M>, lane: Box<LaneState>) -> Self {
-        let counts = &pool.lanes[lane.id].counts;
-        Self { pool, lane, stand_in: None, counts }
+        let slot = &pool.lanes[lane.id];
+        Self { pool, lane, stand_in: None, slot, counts: &slot.counts }
     }
 
     /// The lane's transaction is over and something is pending: leaves the state to the thread that wants

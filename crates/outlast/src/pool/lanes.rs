@@ -23,6 +23,7 @@ use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
 use crate::scheme::Role;
+use crate::scheme::redo::{LONG, SHORT};
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::stats::counts::LaneCounts;
@@ -359,7 +360,19 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     }
 
     #[inline(always)]
-    pub fn commit(self) -> Result<Ticket, Abort> {
+    pub fn commit(mut self) -> Result<Ticket, Abort> {
+        if !self.tx.lane.buffers.are_few_lines_only() {
+            return self.commit_long();
+        }
+        self.tx.pool.medium.mark(Mark::Call(Call::Commit));
+        let ticket = self.tx.commit_lines()?;
+        self.committed = true;
+        self.tx.end::<SHORT>();
+        Ok(ticket)
+    }
+
+    #[inline(never)]
+    fn commit_long(self) -> Result<Ticket, Abort> {
         self.end_by(Tx::commit)
     }
 
@@ -379,7 +392,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
             self.tx.lane.backoff.committed();
         }
         self.committed = true;
-        self.tx.end();
+        self.tx.end::<LONG>();
         Ok(ticket)
     }
 
@@ -394,7 +407,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
             return self.tx.leave();
         }
         self.tx.abort();
-        self.tx.end();
+        self.tx.end::<LONG>();
     }
 }
 
@@ -415,9 +428,6 @@ impl<'p, M: Medium> Tx<'p, M> {
         commit: &impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
     ) -> Result<(R, T), Abort> {
         self.begin();
-        if self.lane.buffers.bias_of != self.lane.id {
-            self.lane.buffers.bias_of = self.lane.id;
-        }
         let attempt = Attempt::begun(self);
         let result = body(attempt.tx)?;
         Ok((result, commit(attempt)?))

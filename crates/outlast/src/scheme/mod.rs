@@ -174,7 +174,7 @@ pub(crate) trait Discipline {
     /// Makes a transaction durable that has changed something, then visible to others. After an error it is
     /// still running and wants to be aborted.
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
-        tx.commit_redo()
+        tx.commit_redo::<{ redo::LONG }>()
     }
 
     /// Before a transaction ends that has changed nothing.
@@ -280,6 +280,8 @@ pub(crate) struct Facts {
     pub commits_at: &'static [Site],
     /// New words wait in volatile memory for the commit; nothing is stored in place before it.
     pub has_write_set: bool,
+    /// Old words are kept in volatile memory alone, for an abort.
+    pub is_volatile: bool,
     /// Locks of the write set are taken at the commit.
     pub locks_at_commit: bool,
     /// The commit is one record of new words under a number that the lane draws by itself. It may wait, and
@@ -317,6 +319,7 @@ impl Facts {
         role: Role::Ours,
         commits_at: &[],
         has_write_set: false,
+        is_volatile: false,
         locks_at_commit: false,
         commits_by_record: false,
         keeps_announced: false,

@@ -45,7 +45,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.windows.is_untold && buffers.windows.stores.has_word(at) {
+        if buffers.windows.quick_stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.put_word(at, value);
             return Ok(());
@@ -56,31 +56,34 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::WillWrite));
-        let stores = self.lane.buffers.windows.stores;
-        // Nothing can be stored through a window after a failure.
-        if stores == Window::NONE {
+        // Closed after a failure.
+        let announced = self.lane.buffers.windows.announced;
+        if announced == Window::NONE {
             return self.announce(ranges);
         }
         let is_alone = self.lane.buffers.is_alone;
         for range in ranges {
-            if !stores.has_range(*range) {
+            if announced.has_range_of_line(*range) {
+                self.fetch_line(range.at.line(), is_alone);
+            } else if announced.has_range(*range) {
+                self.fetch_lines(*range);
+            } else {
                 return self.announce(ranges);
             }
-            self.fetch_as(*range, is_alone);
         }
         Ok(())
     }
 
     #[inline]
     fn will_read(&mut self, ranges: &[ByteRange]) {
+        let is_alone = self.lane.buffers.is_alone;
         for range in ranges {
             let lines = (range.at.in_line() as u64).saturating_add(range.len).div_ceil(LINE_BYTES);
             let first = range.at.line();
             for line in (first.0..first.0 + lines.min(LINES_FETCHED_MAX as u64)).map(LineAddr) {
                 self.pool.medium.prefetch_read(line);
-                let begins_line_of_locks = self.pool.locks.stripe(line).begins_line();
-                if (line == first || begins_line_of_locks) && self.looks_at_lock(line) {
-                    self.pool.locks.prefetch_read(self.pool.locks.stripe(line));
+                if !is_alone {
+                    self.fetch_lock(line, line == first);
                 }
             }
         }
@@ -91,8 +94,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.pool.medium.mark(Mark::Call(Call::Store));
         let buffers = &self.lane.buffers;
         if let Ok(word) = bytes.try_into()
-            && buffers.windows.is_untold
-            && buffers.windows.stores.has_word(at)
+            && buffers.windows.quick_stores.has_word(at)
         {
             self.put_word(at, u64::from_le_bytes(word));
             return Ok(());
@@ -183,14 +185,8 @@ impl<M: Medium> Tx<'_, M> {
     /// Fetches the first lines of a range, and their locks.
     #[inline]
     pub(crate) fn fetch(&self, range: ByteRange) {
-        self.fetch_as(range, self.lane.buffers.is_alone);
-    }
-
-    /// The same for a transaction that is alone, or not.
-    #[inline]
-    fn fetch_as(&self, range: ByteRange, is_alone: bool) {
         if range.at.in_line() as u64 + range.len <= LINE_BYTES {
-            return self.fetch_line(range.at.line(), is_alone);
+            return self.fetch_line(range.at.line(), self.lane.buffers.is_alone);
         }
         self.fetch_lines(range);
     }
@@ -209,11 +205,14 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// Whether the transaction is not alone, and the line not its lane's own.
-    #[inline]
-    fn looks_at_lock(&self, line: LineAddr) -> bool {
-        let buffers = &self.lane.buffers;
-        !buffers.is_alone && !self.pool.bias.is_of(line, buffers.bias_of)
+    /// Fetches the lock of a line that is loaded beside others, unless the locks of the line before it lie
+    /// there as well.
+    fn fetch_lock(&self, line: LineAddr, is_first: bool) {
+        let stripe = self.pool.locks.stripe(line);
+        let is_own = || self.pool.bias.is_of(line, self.lane.buffers.bias_of);
+        if (is_first || stripe.begins_line()) && !is_own() {
+            self.pool.locks.prefetch_read(stripe);
+        }
     }
 
     pub(crate) fn check_range(
@@ -292,6 +291,8 @@ impl<M: Medium> Tx<'_, M> {
         if bytes.is_empty() {
             return Ok(());
         }
+        self.note_outside_windows();
+        self.lane.buffers.spread();
         self.begin_writing()?;
         self.note_access(at, bytes.len() as u64);
         if self.io().plants(Plant::MarkedBeforeStores) {
@@ -313,9 +314,13 @@ impl<M: Medium> Tx<'_, M> {
             }
             return Ok(());
         }
-        match self.pool.facts.has_write_set {
-            true => self.store_to_write_set(at, bytes),
-            false => self.store_in_place(at, bytes),
+        let facts = &self.pool.facts;
+        if facts.has_write_set {
+            self.store_to_write_set(at, bytes)
+        } else if facts.is_volatile {
+            self.exchange(at, bytes)
+        } else {
+            self.store_in_place(at, bytes)
         }
     }
 
@@ -341,8 +346,9 @@ impl<M: Medium> Tx<'_, M> {
     pub(crate) fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
         if let Err(abort) = &result {
             let buffers = &mut self.lane.buffers;
+            buffers.has_lines_only = false;
             buffers.failure.get_or_insert_with(|| abort.clone());
-            (buffers.windows.stores, buffers.windows.of) = (Window::NONE, 0);
+            buffers.windows.close_stores();
         }
         result
     }

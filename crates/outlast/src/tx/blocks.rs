@@ -158,6 +158,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn took(&mut self, block: Block) -> PoolOffset {
         let whole = ByteRange::new(block.at, block.bytes);
         under!(self.pool.scheme(), D => D::took(self.pool, whole));
+        self.lane.buffers.has_lines_only = false;
         self.lane.buffers.allocated.push(block);
         match self.pool.facts.new_blocks {
             NewBlocks::BySize if self.logs_contents(block) => {}

@@ -25,19 +25,8 @@ const LINES_AHEAD: u64 = 4;
 pub(crate) const ITEM_WORDS_MAX: usize = 384;
 
 impl<M: Medium> Tx<'_, M> {
-    /// The record: every word that the write set holds, then the bits of blocks.
-    #[inline(always)]
-    pub(crate) fn gather_new(&mut self) {
-        let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
-        payload.append_lines(lines.entries(), contents, ITEM_WORDS_MAX);
-        if self.keeps_sums() {
-            self.gather_old();
-        }
-        self.gather_allocations();
-    }
-
     /// Room for what stands in place, of all words but those of new blocks.
-    fn gather_old(&mut self) {
+    pub(crate) fn gather_old(&mut self) {
         let new = Placed::of(self.lane.buffers.allocated.iter().copied());
         let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
         let olds = lines.entries().iter().map(|entry| {
@@ -92,23 +81,36 @@ impl<M: Medium> Tx<'_, M> {
         hash_key(0, &content)
     }
 
-    /// Room for the record: in the ring if it takes at most `lines_max` lines, else in regions of the
-    /// heap that records in the ring name.
+    /// Room for the record: in the ring if it takes at most `most` lines, else in regions of the heap
+    /// that records in the ring name.
     #[inline(always)]
     pub(crate) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
-        let words = self.lane.buffers.payload.as_words().len();
-        let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
-        let space = if words <= PAYLOAD_WORDS_MAX && lines <= most {
-            RecordSpace { lines, parts: None }
-        } else {
-            let parts = self.reserve_elsewhere(most)?;
-            RecordSpace { lines: parts.len() as u64, parts: Some(parts) }
-        };
-        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, space.lines);
+        let room = self.room_in_ring(most);
+        let space = room.map_or_else(|| self.room_elsewhere(most), Ok)?;
+        self.reserve_room(&space);
         Ok(space)
     }
 
+    /// The record's lines of the ring, if it is short enough for that.
+    #[inline(always)]
+    pub(crate) fn room_in_ring(&self, most: u64) -> Option<RecordSpace> {
+        let words = self.lane.buffers.payload.len();
+        let lines = self.slot.first.lines_for(words);
+        (words <= PAYLOAD_WORDS_MAX && lines <= most).then_some(RecordSpace { lines, parts: None })
+    }
+
     #[cold]
+    pub(crate) fn room_elsewhere(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+        let parts = self.reserve_elsewhere(most)?;
+        Ok(RecordSpace { lines: parts.len() as u64, parts: Some(parts) })
+    }
+
+    /// Waits until the ring has the room.
+    #[inline(always)]
+    pub(crate) fn reserve_room(&mut self, space: &RecordSpace) {
+        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, space.lines);
+    }
+
     fn reserve_elsewhere(&mut self, most: u64) -> Result<Vec<(Region, usize)>, Abort> {
         let total = self.lane.buffers.payload.as_words().len();
         let mut parts: Vec<(Region, usize)> = Vec::new();
@@ -135,12 +137,12 @@ impl<M: Medium> Tx<'_, M> {
     pub(crate) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
         let (io, site) = (self.io(), Site::RedoRecord);
         let RecordSpace { lines, parts } = reserved;
-        let slot = &self.pool.lanes[self.lane.id];
+        let slot = self.slot;
         let LaneState { log, buffers, .. } = &mut *self.lane;
         log.begin_record(io, site, slot, seq, lines);
         match parts {
             None => {
-                let (record, payload) = ((RecordKind::Redo, seq), &mut buffers.payload);
+                let (record, payload) = ((RecordKind::Redo, seq, lines), &mut buffers.payload);
                 log.place().append(io, site, record, payload, self.pool.stream_from);
             }
             Some(parts) => self.write_parts(&parts, seq),
@@ -205,6 +207,21 @@ impl<M: Medium> Tx<'_, M> {
         let most = entries.len() + buffers.allocated.len() + buffers.freed.len();
         let words = blocks.map(|block| reserved_word(*block).line());
         deferred.note_record(head, most, lines.chain(words));
+    }
+
+    /// The same of a transaction that has changed lines and nothing else.
+    #[inline(always)]
+    pub(crate) fn note_lines_to_cover(&mut self, head: u64) {
+        if self.pool.facts.covers {
+            let LaneState { buffers, deferred, .. } = &mut *self.lane;
+            let Buffers { lines, payload, .. } = buffers;
+            if lines.holds_items() {
+                deferred.note_lines(head, payload.singles(lines.items()).map(|(at, _)| at.line()));
+            } else {
+                debug_assert!(lines.entries().iter().all(|entry| entry.words != 0));
+                deferred.note_lines(head, lines.entries().iter().map(|entry| entry.line));
+            }
+        }
     }
 
     #[inline(never)]

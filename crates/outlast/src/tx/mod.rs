@@ -30,7 +30,8 @@ use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
 use crate::log::{self, Payload};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneState, Pool};
+use crate::pool::{LaneShared, LaneSlot, LaneState, Pool};
+use crate::scheme::redo::{LONG, SHORT};
 use crate::scheme::{archapt, under, undo};
 use crate::seq::Seq;
 use crate::stats::counts::LaneCounts;
@@ -51,6 +52,8 @@ pub struct Tx<'p, M: Medium = Mapped> {
     pub(crate) lane: Box<LaneState>,
     /// The placeholder of `lane` while that is parked.
     pub(crate) stand_in: Option<Box<LaneState>>,
+    /// The lane's place in the pool.
+    pub(crate) slot: &'p LaneSlot,
     /// Those of the lane.
     pub(crate) counts: &'p LaneCounts,
 }
@@ -63,8 +66,8 @@ pub(crate) struct Buffers {
     /// Beside others: the lane whose pages the transaction has to itself, mostly its own.
     pub(crate) bias_of: usize,
     pub(crate) windows: Windows,
-    /// The last transaction has left nothing but lines for the next one to clear.
-    pub(crate) left_lines_only: bool,
+    /// WAY-2: everything but `lines` is clear, and was when the transaction began.
+    pub(crate) has_lines_only: bool,
     /// The clock when the transaction's view was last known to be whole.
     pub(crate) view: u64,
     pub(crate) reads: Vec<(Stripe, LockWord)>,
@@ -82,6 +85,8 @@ pub(crate) struct Buffers {
     pub(crate) freed_at: FxHashSet<PoolOffset>,
     /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
     pub(crate) payload: Payload,
+    /// Under `none`: the old content of each word, as often as it was stored to (NONE-1).
+    pub(crate) old_words: Vec<(PoolOffset, u64)>,
     pub(crate) undo: undo::InTx,
     /// Undo by age: the way to the seal.
     pub(crate) sealed: archapt::InTx,
@@ -100,10 +105,27 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn begin(&mut self) {
-        let is_alone = self.enter();
+        let is_alone = self.enter_gate();
+        if !is_alone || !self.lane.buffers.has_lines_only {
+            self.begin_otherwise(is_alone);
+        }
+        // WAY-4.
+        debug_assert!(self.lane.buffers.is_alone == is_alone && !self.lane.is_stand_in);
+        if self.pool.io().plants(Plant::NumberBeforeLocks) {
+            self.draw_early();
+        }
+    }
+
+    /// Behind a transaction that has not ended on the short way.
+    #[inline(never)]
+    fn begin_otherwise(&mut self, is_alone: bool) {
         let pool = self.pool;
+        self.unpark();
         if self.lane.buffers.is_alone != is_alone {
             (self.lane.buffers.is_alone, self.lane.buffers.windows.of) = (is_alone, 0);
+        }
+        if self.lane.buffers.bias_of != self.lane.id {
+            self.lane.buffers.bias_of = self.lane.id;
         }
         if self.lane.pending.is_empty() {
             self.lane.begin_alone();
@@ -113,11 +135,12 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.lane.buffers.windows.of != pool.medium.len() {
             self.open_windows();
         }
+        let buffers = &mut self.lane.buffers;
+        if buffers.has_lines_only {
+            buffers.lines.hold_items(buffers.windows.allow_short);
+        }
         if !is_alone {
             self.lane.buffers.view = pool.clock.load(Ordering::SeqCst);
-        }
-        if pool.io().plants(Plant::NumberBeforeLocks) {
-            self.draw_early();
         }
     }
 
@@ -130,14 +153,17 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// The lane is inside the gate and has its state. `true` when it runs alone.
-    #[inline(always)]
     pub(crate) fn enter(&mut self) -> bool {
-        let pool = self.pool;
-        let (end_solo, is_settled) = (|id| pool.end_solo(id), || pool.is_settled());
-        let id = self.lane.id;
-        let is_alone = pool.solo.enter(&pool.medium, &pool.gate, id, end_solo, is_settled);
+        let is_alone = self.enter_gate();
         self.unpark();
         is_alone
+    }
+
+    #[inline(always)]
+    fn enter_gate(&self) -> bool {
+        let pool = self.pool;
+        let (end_solo, is_settled) = (|id| pool.end_solo(id), || pool.is_settled());
+        pool.solo.enter(&pool.medium, &pool.gate, self.lane.id, end_solo, is_settled)
     }
 
     /// The opposite: the lane's batch is left to the first lane that wants it.
@@ -157,16 +183,18 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
-        self.lane.buffers.is_alone = false;
+        // The windows are opened anew by the next transaction, alone or not.
+        (self.lane.buffers.is_alone, self.lane.buffers.windows.of) = (false, 0);
+        self.lane.buffers.windows.allow_short = false;
         self.lane.buffers.windows.quick_loads = Window::NONE;
     }
 
     /// Common tail of commit and abort. What a transaction rarely needs is a call away: to
     /// save registers for it would be stores behind the fence.
     #[inline(always)]
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end<const WAY: bool>(&mut self) {
         if self.pool.facts.is_stepped {
-            if self.is_write_back_due() {
+            if self.is_write_back_due::<WAY>() {
                 self.step_write_back();
             } else if self.lane.deferred.is_part_due(self.lane.log.head) {
                 let io = self.io();
@@ -177,7 +205,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.pool.checkpointer.changes.is_on() {
             self.mark_changes();
         }
-        self.leave();
+        if WAY == SHORT {
+            // WAY-4.
+            self.lane.buffers.lines.clear_forgotten();
+            self.pool.gate.leave(self.lane.id);
+        } else {
+            self.leave();
+        }
     }
 
     /// CHECKPOINT-1: marks the pages that the transaction stored to, committed or not.
@@ -188,17 +222,22 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         let changes = &self.pool.checkpointer.changes;
         let left_out = self.io().plants(Plant::FreshNotMarked);
-        let lines = self.lane.buffers.lines.entries().iter().map(|entry| entry.line);
+        let Buffers { lines, old_words, .. } = &self.lane.buffers;
+        changes.mark_lines(old_words.iter().map(|(at, _)| at.line()));
+        let items = self.lane.buffers.payload.singles(lines.items());
+        let lines = lines.entries().iter().map(|entry| entry.line);
+        let lines = lines.chain(items.map(|(at, _)| at.line()));
         changes.mark_lines(lines.filter(|line| !(left_out && self.is_fresh(line.start(), 1))));
     }
 
     /// Whether enough of the log was used, or touched, for a share of the write-back.
     #[inline(always)]
-    fn is_write_back_due(&self) -> bool {
+    fn is_write_back_due<const WAY: bool>(&self) -> bool {
         let lane = &*self.lane;
         let lines = lane.log.head - lane.log.stepped;
+        // The short way is taken where no access is recorded.
         lines >= self.pool.plan.step_every
-            || lane.accesses.len() as u64 >= self.pool.plan.drain_every
+            || WAY == LONG && lane.accesses.len() as u64 >= self.pool.plan.drain_every
     }
 
     /// Does a share of the write-back.
@@ -226,19 +265,12 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
+        self.lane.buffers.has_lines_only = false;
+        self.lane.buffers.spread();
         let is_usual = self.pool.facts.commits_by_record && self.lane.pending.is_empty();
         if is_usual && !self.lane.buffers.lines.is_empty() {
-            return self.commit_redo();
+            return self.commit_redo::<LONG>();
         }
-        if is_usual && self.lane.buffers.is_alone && self.lane.buffers.changed_nothing() {
-            self.lane.buffers.scan_remainder();
-            return Ok(Ticket::NOTHING);
-        }
-        self.commit_otherwise()
-    }
-
-    fn commit_otherwise(&mut self) -> Result<Ticket, Abort> {
-        self.lane.buffers.left_lines_only = false;
         if !self.lane.pending.is_empty() {
             return self.commit_with_batch();
         }
@@ -260,9 +292,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// what was not acknowledged, and from waiting for it.
     #[cold]
     pub(crate) fn abandon(&mut self) {
-        self.lane.buffers.left_lines_only = false;
+        self.lane.buffers.has_lines_only = false;
         self.drop_batch();
-        let is_in_place = self.lane.buffers.undo.stored;
+        let is_in_place = self.lane.buffers.has_stored();
         if is_in_place {
             self.put_back();
         }
@@ -282,13 +314,14 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Undoes everything.
     pub(crate) fn abort(&mut self) {
-        self.lane.buffers.left_lines_only = false;
+        self.lane.buffers.has_lines_only = false;
         match self.pool.facts.has_write_set {
             true => self.abort_write_set(),
             false => self.abort_in_place(),
         }
         if self.io().plants(Plant::AbortNotMarked) {
             self.lane.buffers.lines.clear();
+            self.lane.buffers.old_words.clear();
         }
     }
 }
@@ -305,25 +338,10 @@ impl Buffers {
         Self { bias_of: id, ..Self::default() }
     }
 
-    /// Looking at each list behind the fence would keep the next transaction's loads waiting, so a redo
-    /// commit does it before, as far as such a transaction can have left something. Whatever else ends
-    /// one leaves it to the next.
-    #[inline]
-    pub(crate) fn scan_remainder(&mut self) {
-        let Self { reads, fresh, allocated, freed, regions, failure, .. } = self;
-        // What failed is there where the commit is a batch's, made after its lane had given up.
-        let left_lines_only = (reads.is_empty() && failure.is_none())
-            && (fresh.is_empty() && allocated.is_empty())
-            && (freed.is_empty() && regions.is_empty());
-        if self.left_lines_only != left_lines_only {
-            self.left_lines_only = left_lines_only;
-        }
-    }
-
-    /// Whether everything else is clear.
-    fn has_lines_only(&self) -> bool {
-        let Self { reads, fresh, allocated, freed, payload, regions, .. } = self;
-        (reads.is_empty() && fresh.is_empty())
+    /// Whether everything but `lines` is clear.
+    fn finds_lines_only(&self) -> bool {
+        let Self { reads, fresh, allocated, freed, payload, old_words, regions, .. } = self;
+        (reads.is_empty() && fresh.is_empty() && old_words.is_empty())
             && (allocated.is_empty() && freed.is_empty() && regions.is_empty())
             && (payload.is_empty() && self.failure.is_none())
             && (self.undo.is_clear() && self.sealed.is_clear())
@@ -336,12 +354,13 @@ impl Buffers {
     fn clear(&mut self) {
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
         self.lines.clear();
-        if !self.left_lines_only {
+        if !self.has_lines_only {
             self.clear_rest();
         }
-        debug_assert!(self.has_lines_only());
+        debug_assert!(self.finds_lines_only());
     }
 
+    #[inline(never)]
     fn clear_rest(&mut self) {
         clear(&mut self.reads);
         clear(&mut self.fresh);
@@ -353,6 +372,7 @@ impl Buffers {
         if !self.payload.is_empty() {
             self.payload.clear();
         }
+        clear(&mut self.old_words);
         self.undo.clear();
         self.sealed.clear();
         clear(&mut self.regions);
@@ -361,8 +381,23 @@ impl Buffers {
         }
     }
 
+    /// Whether the transaction may take the short way.
+    #[inline(always)]
+    pub(crate) fn are_few_lines_only(&self) -> bool {
+        let is_short = self.windows.allow_short && self.has_lines_only && self.lines.are_few();
+        debug_assert!(!is_short || self.is_alone && self.finds_lines_only());
+        debug_assert!(!is_short || self.locked.is_empty());
+        is_short
+    }
+
     pub(crate) fn changed_nothing(&self) -> bool {
-        self.lines.is_empty() && self.allocated.is_empty() && self.freed.is_empty()
+        (self.lines.is_empty() && self.old_words.is_empty())
+            && (self.allocated.is_empty() && self.freed.is_empty())
+    }
+
+    /// Whether something that an abort puts back was stored in place.
+    pub(crate) fn has_stored(&self) -> bool {
+        self.undo.stored || !self.old_words.is_empty()
     }
 
     /// Whether the transaction has given back the block at `at`.
@@ -383,6 +418,7 @@ impl Buffers {
         if self.freed.len() >= FREED_FEW && self.freed_at.len() == self.freed.len() {
             self.freed_at.insert(block.at);
         }
+        self.has_lines_only = false;
         self.freed.push(block);
     }
 
@@ -390,6 +426,7 @@ impl Buffers {
     #[inline]
     pub(crate) fn note_read(&mut self, stripe: Stripe, word: LockWord) {
         if self.reads.last().is_none_or(|last| last.0 != stripe) {
+            self.has_lines_only = false;
             self.reads.push((stripe, word));
         }
     }
@@ -409,8 +446,9 @@ impl Buffers {
 
     /// A new block is stored to in place from now on.
     pub(crate) fn add_fresh(&mut self, block: ByteRange) {
+        self.has_lines_only = false;
         self.fresh.push(block);
-        (self.windows.stores, self.windows.of) = (Window::NONE, 0);
+        self.windows.close_stores();
     }
 }
 

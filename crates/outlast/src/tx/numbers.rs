@@ -65,6 +65,9 @@ impl<M: Medium> Tx<'_, M> {
     /// Draws the number of this commit and checks that everything read is still as it was.
     #[inline(always)]
     pub(crate) fn draw_number(&mut self) -> Result<u64, Abort> {
+        if self.lane.buffers.is_alone {
+            return self.draw_alone();
+        }
         if self.io().plants(Plant::NumberBeforeLocks) {
             self.validate_reads()?;
             return Ok(self.lane.buffers.early_number);
@@ -73,17 +76,33 @@ impl<M: Medium> Tx<'_, M> {
         if number >= self.numbers_end() {
             return Err(Abort::NumbersUsedUp);
         }
-        let drawn = &self.pool.lanes[self.lane.id].shared.drawn;
-        drawn.store(drawn.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.count_drawn();
         let buffers = &self.lane.buffers;
-        if buffers.is_alone {
-            return Ok(number);
-        }
         let no_other_has = number == buffers.view + buffers.sealed.tickets + 1;
         if self.pool.numbers_by_lane() || !no_other_has {
             self.validate_reads().inspect_err(|_| self.counts.in_vain.add(1))?;
         }
         Ok(number)
+    }
+
+    /// The same of a lane that is alone.
+    #[inline(always)]
+    pub(crate) fn draw_alone(&self) -> Result<u64, Abort> {
+        if self.io().plants(Plant::NumberBeforeLocks) {
+            return Ok(self.lane.buffers.early_number);
+        }
+        let number = self.tick_alone();
+        if number >= Seq::COUNTER_MAX {
+            return Err(Abort::NumbersUsedUp);
+        }
+        self.count_drawn();
+        Ok(number)
+    }
+
+    #[inline(always)]
+    fn count_drawn(&self) {
+        let drawn = &self.slot.shared.drawn;
+        drawn.store(drawn.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// A planted bug: the number of a transaction that holds no locks yet.
@@ -93,9 +112,6 @@ impl<M: Medium> Tx<'_, M> {
 
     /// The first number that no lane gets.
     fn numbers_end(&self) -> u64 {
-        if self.lane.buffers.is_alone {
-            return Seq::COUNTER_MAX;
-        }
         let is_kept = self.pool.numbers_by_lane() && self.lane.pending.is_empty();
         Seq::COUNTER_MAX - if is_kept { NUMBERS_KEPT } else { 0 }
     }
@@ -117,14 +133,19 @@ impl<M: Medium> Tx<'_, M> {
     /// Moves the clock and returns what it shows.
     #[inline]
     pub(crate) fn tick(&self) -> u64 {
-        let clock = &self.pool.clock;
         if self.lane.buffers.is_alone {
-            // No other lane moves it, and a locked instruction would wait for all stores before it.
-            let number = clock.load(Ordering::Relaxed).max(self.last_number()) + 1;
-            clock.store(number, Ordering::Release);
-            return number;
+            return self.tick_alone();
         }
-        clock.fetch_add(1, Ordering::SeqCst) + 1
+        self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// No other lane moves the clock, and a locked instruction would wait for all stores before it.
+    #[inline(always)]
+    fn tick_alone(&self) -> u64 {
+        let clock = &self.pool.clock;
+        let number = clock.load(Ordering::Relaxed).max(self.last_number()) + 1;
+        clock.store(number, Ordering::Release);
+        number
     }
 
     /// NUMBER-1.
@@ -141,7 +162,7 @@ impl<M: Medium> Tx<'_, M> {
     /// The number of the lane's last commit.
     #[inline]
     fn last_number(&self) -> u64 {
-        self.pool.lanes[self.lane.id].shared.last_installed.load(Ordering::Relaxed)
+        self.slot.shared.last_installed.load(Ordering::Relaxed)
     }
 
     /// NUMBER-4: whether what has this version belongs to the transaction's view.

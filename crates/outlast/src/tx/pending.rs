@@ -32,7 +32,7 @@ use crate::log::record::words_in;
 use crate::log::streamed;
 use crate::plant::Plant;
 use crate::pool::LaneState;
-use crate::scheme::redo::SealedRedo;
+use crate::scheme::redo::{LONG, SealedRedo};
 use crate::transact::Abort;
 use crate::tx::commit_record::RecordSpace;
 use crate::tx::{Buffers, Tx};
@@ -129,6 +129,7 @@ impl LaneState {
     #[inline]
     pub(crate) fn begin_after_batch(&mut self) {
         let Self { buffers, pending, .. } = self;
+        buffers.has_lines_only = false;
         buffers.reads.clear();
         buffers.failure = None;
         pending.was_seen = false;
@@ -141,6 +142,7 @@ impl LaneState {
     #[inline(always)]
     pub(crate) fn begin_alone(&mut self) {
         self.buffers.clear();
+        self.buffers.has_lines_only = true;
         debug_assert!(self.pending.before == Mark::default() && self.pending.saved.is_empty());
     }
 
@@ -216,7 +218,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         if !self.pool.commits_later {
             return self.commit().map(|_| AsyncTicket::DURABLE);
         }
-        self.lane.buffers.left_lines_only = false;
+        self.lane.buffers.has_lines_only = false;
+        self.lane.buffers.spread();
         self.refuse_after_failure()?;
         if self.lane.changed_nothing() {
             self.release_locks(None);
@@ -234,7 +237,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let words = self.lane.words_with_running();
         if words > self.batch_words_max() {
             self.refuse_in_batch()?;
-            return self.commit_redo().map(|_| AsyncTicket::DURABLE);
+            return self.commit_redo::<LONG>().map(|_| AsyncTicket::DURABLE);
         }
         self.end_reading()?;
         if self.io().plants(Plant::AsyncInPlace) {
@@ -268,7 +271,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.lane.words_with_running() > self.batch_words_max() {
             self.refuse_in_batch()?;
         }
-        let ticket = self.commit_redo()?;
+        let ticket = self.commit_redo::<LONG>()?;
         self.batch_ended();
         Ok(ticket)
     }
@@ -294,13 +297,13 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn commit_batch(&mut self) -> Result<Ticket, Abort> {
         let space = self.prepare_batch();
         let sealed = self.seal_batch(space);
-        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        self.lane.deferred.gather_ahead(self.pool, self.slot);
         // PENDING-1: the commit point of all of them.
         if let Err(abort) = self.fence_or_fail(Site::RedoRecord) {
             self.abandon();
             return Err(abort);
         }
-        let ticket = self.end_redo(sealed);
+        let ticket = self.end_redo::<LONG>(sealed);
         self.batch_ended();
         self.counts.batches.add(1);
         Ok(ticket)
@@ -311,11 +314,12 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.prepare_redo().unwrap_or_else(|abort| unreachable!("D4: a batch has room: {abort}"))
     }
 
-    pub(crate) fn seal_batch(&mut self, space: RecordSpace) -> SealedRedo<'p> {
+    pub(crate) fn seal_batch(&mut self, space: RecordSpace) -> SealedRedo {
         if self.io().plants(Plant::DurableTooEarly) {
             self.show_durable();
         }
-        self.seal_redo(space).unwrap_or_else(|abort| unreachable!("D4: it has a number: {abort}"))
+        self.seal_redo::<LONG>(space)
+            .unwrap_or_else(|abort| unreachable!("D4: it has a number: {abort}"))
     }
 
     /// The batch is in place: the buffers are the next transaction's.

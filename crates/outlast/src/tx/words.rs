@@ -11,19 +11,35 @@ use crate::transact::{Abort, Transact};
 /// Aligned words of the pool that are reached in few steps.
 #[derive(Clone, Copy, PartialEq, Default)]
 pub(crate) struct Window {
+    /// Of whole lines.
     from: u64,
     bytes: u64,
+    words: u64,
 }
 
 impl Window {
-    pub(crate) const NONE: Self = Self { from: 0, bytes: 0 };
+    pub(crate) const NONE: Self = Self { from: 0, bytes: 0, words: 0 };
 
-    #[inline]
-    pub(crate) fn has_word(self, at: PoolOffset) -> bool {
-        at.0.wrapping_sub(self.from) < self.bytes && at.is_aligned(8)
+    fn new(from: u64, to: u64) -> Self {
+        debug_assert!(from <= to && (from | to).is_multiple_of(LINE_BYTES));
+        Self { from, bytes: to - from, words: (to - from) / 8 }
     }
 
-    #[inline]
+    /// One comparison tells both that `at` is inside and that it is a multiple of 8: rotated, the low bits that
+    /// should be zero become the highest.
+    #[inline(always)]
+    pub(crate) fn has_word(self, at: PoolOffset) -> bool {
+        at.0.wrapping_sub(self.from).rotate_right(3) < self.words
+    }
+
+    /// Whether it is a range of one line and inside: the window has whole lines.
+    #[inline(always)]
+    pub(crate) fn has_range_of_line(self, range: ByteRange) -> bool {
+        let is_of_line = range.len <= LINE_BYTES - range.at.in_line() as u64;
+        range.at.0.wrapping_sub(self.from) < self.bytes && is_of_line
+    }
+
+    #[inline(always)]
     pub(crate) fn has_range(self, range: ByteRange) -> bool {
         let from = range.at.0.wrapping_sub(self.from);
         from < self.bytes && range.len <= self.bytes - from
@@ -41,8 +57,25 @@ pub(crate) struct Windows {
     pub quick_loads: Window,
     /// Words that are stored into the write set and nowhere else.
     pub stores: Window,
-    /// Bytes of the pool when `loads` and `stores` were opened wide; 0 when one is not.
+    /// The same where no access is recorded.
+    pub quick_stores: Window,
+    /// Words that are stored in place, where an abort alone asks for the old ones; none beside others.
+    pub exchanges: Window,
+    /// Bytes that are announced by fetching their lines.
+    pub announced: Window,
+    /// A commit may take the short way (WAY-2).
+    pub allow_short: bool,
+    /// Bytes of the pool when the windows were opened wide; 0 when one is not.
     pub of: u64,
+}
+
+impl Windows {
+    /// Every store takes the long way, and every announcement.
+    pub(crate) fn close_stores(&mut self) {
+        (self.stores, self.quick_stores) = (Window::NONE, Window::NONE);
+        (self.exchanges, self.announced) = (Window::NONE, Window::NONE);
+        self.of = 0;
+    }
 }
 
 impl<M: Medium> Tx<'_, M> {
@@ -55,16 +88,39 @@ impl<M: Medium> Tx<'_, M> {
         let len = pool.medium.len();
         let buffers = &mut self.lane.buffers;
         let heap = if pool.facts.role != Role::Published {
-            let from = pool.header().geometry.heap_at;
-            Window { from, bytes: len - from }
+            Window::new(pool.header().geometry.heap_at, len)
         } else {
             Window::NONE
         };
         let is_untold = pool.plan.history.is_none();
-        let is_kept = pool.facts.commits_by_record && !pool.io().plants(Plant::MarkedBeforeStores);
-        let stores = if is_kept { heap } else { Window::NONE };
-        let quick_loads = if is_untold && buffers.is_alone { heap } else { Window::NONE };
-        buffers.windows = Windows { is_untold, loads: heap, quick_loads, stores, of: len };
+        let heap_if = |is_open: bool| if is_open { heap } else { Window::NONE };
+        let is_quick = !pool.io().plants(Plant::MarkedBeforeStores);
+        let (is_kept, is_alone) = (is_quick && pool.facts.commits_by_record, buffers.is_alone);
+        let is_exchanged = is_quick && pool.facts.is_volatile && is_alone;
+        buffers.windows = Windows {
+            is_untold,
+            loads: heap,
+            quick_loads: heap_if(is_untold && is_alone),
+            stores: heap_if(is_kept),
+            quick_stores: heap_if(is_untold && is_kept),
+            exchanges: heap_if(is_exchanged),
+            announced: heap_if(is_kept || is_exchanged),
+            allow_short: is_untold
+                && is_alone
+                && pool.facts.commits_by_record
+                && pool.plan.sample.is_none()
+                && pool.matrices.is_none(),
+            of: len,
+        };
+    }
+
+    /// An access was in no window. Where the pool has grown since they were opened, the next transaction opens
+    /// them anew.
+    pub(crate) fn note_outside_windows(&mut self) {
+        let of = self.lane.buffers.windows.of;
+        if of != 0 && of != self.pool.medium.len() {
+            self.lane.buffers.has_lines_only = false;
+        }
     }
 
     /// Whether a glance shows that all these bytes may be loaded where they are: the short way of
@@ -82,6 +138,7 @@ impl<M: Medium> Tx<'_, M> {
     /// [`load`](Transact::load), whatever it takes.
     #[inline(never)]
     pub(crate) fn load_otherwise(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.note_outside_windows();
         self.refuse_unusable()?;
         self.pool.medium.mark(Mark::Call(Call::Load));
         let result =
@@ -136,11 +193,9 @@ impl<M: Medium> Tx<'_, M> {
             self.put_word(at, value);
             return Ok(());
         }
-        let buffers = &self.lane.buffers;
-        let is_volatile = self.pool.facts.commits_at.is_empty() && buffers.is_alone;
-        if is_volatile && buffers.windows.loads.has_word(at) && buffers.fresh.is_empty() {
+        if self.lane.buffers.windows.exchanges.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
-            self.refuse_after_failure()?;
+            self.refuse_unusable()?;
             self.exchange_word(at, value);
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The write set: new words that wait in volatile memory for the commit, and loads over them.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::lines::{LineEntry, runs, word_mask};
 use crate::plant::Plant;
@@ -16,6 +16,7 @@ impl<M: Medium> Tx<'_, M> {
         at: PoolOffset,
         out: &mut [u8],
     ) -> Result<(), Abort> {
+        self.lane.buffers.spread();
         let range = ByteRange::new(at, out.len() as u64);
         if range.lines().all(|line| self.lane.buffers.lines.find(line).is_none()) {
             return self.read_range(at, out);
@@ -65,6 +66,9 @@ impl<M: Medium> Tx<'_, M> {
     #[inline]
     pub(crate) fn kept_word(&mut self, at: PoolOffset) -> Option<u64> {
         let LaneState { buffers, pending, .. } = &mut *self.lane;
+        if buffers.lines.holds_items() {
+            return buffers.item_of_word(at);
+        }
         let index = buffers.lines.find(at.line())?;
         let (entry, word) = (&buffers.lines.entries()[index], at.in_line() / 8);
         if entry.words >> word & 1 == 0 {
@@ -83,11 +87,27 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// Puts a word into the write set of a transaction that may store to its line.
+    /// Puts a word into the write set of a transaction that may store to its line: at a glance as an item of the
+    /// record to come (WAY-5).
     #[inline(always)]
     pub(crate) fn put_word(&mut self, at: PoolOffset, value: u64) {
         if self.pool.io().plants(Plant::WordInPlaceAtOnce) {
             self.pool.medium.store_u64(at, value);
+        }
+        let Buffers { lines, payload, .. } = &mut self.lane.buffers;
+        let put = |number| payload.put_single(number, at, value.to_le());
+        if !lines.add_item(at.line(), put) {
+            self.put_word_otherwise(at, value);
+        }
+    }
+
+    #[inline(never)]
+    fn put_word_otherwise(&mut self, at: PoolOffset, value: u64) {
+        if self.lane.buffers.lines.holds_items() {
+            if self.lane.buffers.put_item(at, value) {
+                return;
+            }
+            self.lane.buffers.spread();
         }
         let LaneState { buffers, pending, .. } = &mut *self.lane;
         let Buffers { lines, contents, .. } = buffers;
@@ -102,7 +122,6 @@ impl<M: Medium> Tx<'_, M> {
             && entry.transaction == pending.transaction()
         {
             entry.words |= 1 << word;
-            entry.stored = true;
             content[word] = value.to_le();
             return;
         }
@@ -110,7 +129,6 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// As `put_word`, whatever it takes.
-    #[inline(never)]
     fn put_word_slow(&mut self, at: PoolOffset, value: u64) {
         let lane = &mut *self.lane;
         let (index, _) = lane.buffers.lines.find_or_add(at.line());
@@ -119,7 +137,6 @@ impl<M: Medium> Tx<'_, M> {
         let Buffers { lines, contents, .. } = &mut lane.buffers;
         let (entry, word) = (lines.entry_mut(index), at.in_line() / 8);
         entry.words |= 1 << word;
-        entry.stored = true;
         contents[index][word] = value.to_le();
     }
 
@@ -151,18 +168,21 @@ impl<M: Medium> Tx<'_, M> {
         content[from..to].copy_from_slice(bytes);
         let entry = self.lane.buffers.lines.entry_mut(index);
         entry.words |= mask;
-        entry.stored = true;
         Ok(())
     }
 
     /// Stores everything in place, but for the bits of blocks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn install(&self) {
         let buffers = &self.lane.buffers;
-        let medium = &self.pool.medium;
-        for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
-            medium.store_words(entry.line, entry.words, content);
+        if buffers.lines.holds_items() {
+            let items = buffers.payload.singles(buffers.lines.items());
+            let items = items.map(|(at, word)| (at, u64::from_le(word)));
+            return self.pool.medium.store_u64_each(items);
         }
+        let lines = buffers.lines.entries().iter().zip(&buffers.contents);
+        let lines = lines.map(|(entry, content)| (entry.line, entry.words, content));
+        self.pool.medium.store_words_each(lines);
     }
 
     /// Nothing is in place yet, so nothing needs to be put back. New blocks belonged to no other transaction.
@@ -172,5 +192,53 @@ impl<M: Medium> Tx<'_, M> {
         if !self.lane.pending.is_empty() {
             self.lane.restore_batch();
         }
+    }
+}
+
+/// A write set of items (WAY-5).
+impl Buffers {
+    /// Puts a word in as an item, if its line has none, or one of that word.
+    fn put_item(&mut self, at: PoolOffset, value: u64) -> bool {
+        self.payload.make_room_for_singles(self.lines.items() + 1);
+        let payload = &self.payload;
+        let number = match self.lines.find_item(at.line(), |number| payload.single(number).0.line())
+        {
+            Ok(number) if payload.single(number).0 == at => Some(number),
+            Ok(_) => None,
+            Err(place) => self.lines.add_item_at(place),
+        };
+        number.is_some_and(|number| self.payload.put_single(number, at, value.to_le()))
+    }
+
+    /// The content of a word that has an item.
+    fn item_of_word(&self, at: PoolOffset) -> Option<u64> {
+        let line_of = |number| self.payload.single(number).0.line();
+        let (place, word) = self.payload.single(self.lines.find_item(at.line(), line_of).ok()?);
+        (place == at).then(|| u64::from_le(word))
+    }
+
+    /// A write set of items becomes one of lines and their contents.
+    pub(crate) fn spread(&mut self) {
+        if self.lines.holds_items() {
+            self.spread_items();
+        }
+    }
+
+    #[inline(never)]
+    fn spread_items(&mut self) {
+        for number in 0..self.lines.end_items() {
+            let (at, word) = self.payload.single(number);
+            let (index, _) = self.lines.find_or_add(at.line());
+            self.add_contents(index);
+            self.lines.entry_mut(index).words |= 1 << (at.in_line() / 8);
+            self.contents[index][at.in_line() / 8] = word;
+        }
+    }
+
+    /// The lines that the write set stores to.
+    pub(crate) fn written_lines(&self) -> impl Iterator<Item = LineAddr> {
+        let entries = self.lines.entries().iter().filter(|entry| entry.words != 0);
+        let items = self.payload.singles(self.lines.items());
+        entries.map(|entry| entry.line).chain(items.map(|(at, _)| at.line()))
     }
 }

@@ -201,7 +201,7 @@ impl Deferred {
         self.aging.era = Some(era);
     }
 
-    /// A hand passes over drained records up to `goal`: whole ones, maybe a little more. What is to be
+    /// A hand passes over drained records up to `goal`: whole groups, maybe a little more. What is to be
     /// looked up already is looked up with them.
     fn pass<M: Medium>(
         &mut self,

@@ -116,15 +116,31 @@ impl Batch {
     /// flushed for everything in place at `now`. Both grow with time.
     #[inline]
     pub fn add<M: Medium>(&mut self, io: Io<'_, M>, line: LineAddr, since: u64, now: u64) {
-        let recent = self.recent.get_or_insert_with(|| Box::new([Recent::default(); RECENT_MAX]));
-        let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let recent = &mut recent[hash as usize % RECENT_MAX];
-        if recent.line == line && (recent.until >= since || io.plants(Plant::FlushedOnceIsEnough)) {
-            self.spared += 1;
-            return;
+        self.add_each(io, [line].into_iter(), since, now);
+    }
+
+    /// The same of several lines.
+    #[inline]
+    fn add_each<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        lines: impl Iterator<Item = LineAddr>,
+        since: u64,
+        now: u64,
+    ) {
+        let Self { lines: gathered, recent, spared, .. } = self;
+        let recent = recent.get_or_insert_with(|| Box::new([Recent::default(); RECENT_MAX]));
+        for line in lines {
+            let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let recent = &mut recent[hash as usize % RECENT_MAX];
+            let is_once = |io: Io<'_, M>| io.plants(Plant::FlushedOnceIsEnough);
+            if recent.line == line && (recent.until >= since || is_once(io)) {
+                *spared += 1;
+            } else {
+                *recent = Recent { line, until: now };
+                gathered.push(line);
+            }
         }
-        *recent = Recent { line, until: now };
-        self.lines.push(line);
     }
 
     /// As [`add`](Self::add) of some lines, but without a look while that does not pay: they are flushed
@@ -135,7 +151,7 @@ impl Batch {
         let lines = lines.iter().copied().map(LineAddr);
         match self.is_blind {
             true => self.lines.extend(lines),
-            false => lines.for_each(|line| self.add(io, line, since, now)),
+            false => self.add_each(io, lines, since, now),
         }
     }
 
@@ -162,7 +178,7 @@ impl Batch {
 
     /// Flushes the gathered lines up to this many, those flushed before included.
     fn flush_first<M: Medium>(&mut self, io: Io<'_, M>, site: Site, count: usize) {
-        io.flush_each(site, &self.lines[self.flushed..count]);
+        io.flush_each(site, self.lines[self.flushed..count].iter().copied());
         self.flushed = count;
     }
 }
@@ -179,7 +195,8 @@ pub(crate) fn step<M: Medium>(
     let slot = &pool.lanes[own];
     let shared = &slot.shared;
     // No commit has done it since.
-    deferred.gather_ahead(pool, own);
+    deferred.gather_ahead(pool, slot);
+    deferred.installed.close_group();
     let tail = shared.tail.load(Ordering::Acquire);
     if pool.plan.history.is_some() {
         deferred.aging.before_flush(&deferred.batch, slot.ring.lines, deferred.is_unfenced);
@@ -237,6 +254,12 @@ impl Deferred {
         self.installed.note(end, most, lines);
     }
 
+    /// As [`note_record`](Self::note_record), of a record that stores to each of these lines.
+    #[inline(always)]
+    pub fn note_lines(&mut self, end: u64, lines: impl ExactSizeIterator<Item = LineAddr>) {
+        self.installed.note_all(end, lines);
+    }
+
     /// As [`note_record`](Self::note_record) where only the log says which lines.
     pub fn note_record_in_log(&mut self, end: u64) {
         self.installed.note_in_log(end);
@@ -246,9 +269,10 @@ impl Deferred {
     /// flushed and its fence would wait: behind the fence all that is noted here would be stores
     /// that wait.
     #[inline]
-    pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
-        if std::mem::take(&mut self.is_gathering_due) {
-            self.gather_share(pool, &pool.lanes[own]);
+    pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot) {
+        if self.is_gathering_due {
+            self.is_gathering_due = false;
+            self.gather_share(pool, lane);
         }
     }
 
@@ -283,8 +307,8 @@ impl Deferred {
         self.next_part = installed + self.part_every;
     }
 
-    /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
-    /// more. Returns how many.
+    /// Gathers what the lane's records up to `goal` have stored to: whole groups of them, maybe a little
+    /// more. Returns how many records.
     fn gather<M: Medium>(
         &mut self,
         pool: &Pool<M>,
@@ -296,15 +320,15 @@ impl Deferred {
         let mut records = 0;
         batch.judge();
         while let Some(end) = self.installed.first_end() {
-            // A record that ends before was covered by a sweep.
+            // A group that ends before was covered by a sweep.
             if end > self.gathered && self.gathered >= goal {
                 break;
             }
             let position = self.gathered;
+            records += self.installed.first_records();
             self.gathered = self.installed.take_first(pool, lane, position, |lines| {
                 batch.add_watched(io, lines, end, installed);
             });
-            records += 1;
         }
         records
     }

@@ -369,8 +369,13 @@ fn for_each_target<M: Medium>(
 /// Waits until the lane has room for `lines` lines in one piece of its ring, from the head of its
 /// `log`, or from the ring's start if there are fewer up to its end.
 #[inline(always)]
-pub(crate) fn reserve_lines<M: Medium>(pool: &Pool<M>, own: usize, log: &mut LaneLog, lines: u64) {
-    let slot = &pool.lanes[own];
+pub(crate) fn reserve_lines<M: Medium>(
+    pool: &Pool<M>,
+    slot: &LaneSlot,
+    own: usize,
+    log: &mut LaneLog,
+    lines: u64,
+) {
     let ring = slot.ring.lines;
     debug_assert!(lines <= ring / 2, "longer records go elsewhere");
     let to_end = log.lines_left_of_lap(slot);

@@ -41,6 +41,9 @@ use super::placement::{Kept, Placement};
 use super::{Chain, Dictionary, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
+/// Entries behind the one that a scan visits whose lines are all fetched.
+const ENTRIES_AHEAD: usize = 4;
+
 /// A persistent B+tree with byte strings as keys, in their lexicographic order, and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ByteTree {
@@ -107,6 +110,8 @@ impl ByteTree {
         let (mut leaves, mut last_head) = (Chain::from(at), 0);
         let mut is_first = true;
         leaf.will_open(tx, position, left);
+        // Entries of the leaf before this position are fetched whole.
+        let mut fetched = 0;
         while left > 0 {
             if position == leaf.order().len() {
                 match leaf.next() {
@@ -121,6 +126,7 @@ impl ByteTree {
                 }
                 position = 0;
                 leaf.will_open(tx, position, left);
+                fetched = 0;
                 continue;
             }
             let head = leaf.head(leaf.order().slot(position));
@@ -138,10 +144,15 @@ impl ByteTree {
             is_first = false;
             position += 1;
             left -= 1;
-            if entry_bytes > 0 && left > 0 && position < leaf.order().len() {
+            if entry_bytes > 0 {
                 // Neighbours are mostly as long.
-                let next = leaf.slot_in_order(position).at();
-                tx.will_read(&[ByteRange::new(next, entry_bytes)]);
+                let rest = (leaf.order().len() - position).min(left as usize);
+                let until = position + rest.min(ENTRIES_AHEAD);
+                for position in fetched.max(position)..until {
+                    let next = leaf.slot_in_order(position).at();
+                    tx.will_read(&[ByteRange::new(next, entry_bytes)]);
+                }
+                fetched = until;
             }
             visit(tx, &key, value)?;
         }

@@ -243,12 +243,16 @@ impl Leaf {
         self.slot(self.order().slot(position))
     }
 
-    /// Announces that the entries from a position on, up to `count`, are opened next.
+    /// Announces that as many entries from a position on are opened next, in the leaf behind it as well
+    /// where it has fewer.
     pub(super) fn will_open<T: Transact>(&self, tx: &mut T, position: usize, entries: u64) {
+        let order = self.order();
+        if ((order.len() - position) as u64) < entries && self.next().0 != 0 {
+            tx.will_read(&[ByteRange::new(self.next(), LEAF_BYTES as u64)]);
+        }
         if self.form == Form::Words {
             return;
         }
-        let order = self.order();
         for position in (position..order.len()).take(entries as usize) {
             tx.will_read(&[ByteRange::new(self.slot_in_order(position).at(), LINE_BYTES)]);
         }

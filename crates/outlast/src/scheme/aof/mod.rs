@@ -27,6 +27,7 @@ use crate::plant::Plant;
 use crate::pool::Pool;
 use crate::recover::LiveLog;
 use crate::scheme::parts::Part;
+use crate::scheme::redo::LONG;
 use crate::scheme::{Discipline, Facts, Role};
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -48,7 +49,7 @@ impl Discipline for Aof {
 
     fn commit<M: Medium>(tx: &mut Tx<'_, M>) -> Result<Ticket, Abort> {
         let io = tx.io();
-        tx.gather_new();
+        tx.gather_new::<LONG>();
         let (region, line) = tx.lane.log.commands.unwrap_or_else(|| (tx.ring(), 0));
         let more = |tx: &mut Tx<'_, M>, lines| tx.reserve_log_region(lines);
         let parts = tx.place_parts(region, line, SPARE_LINES, more)?;

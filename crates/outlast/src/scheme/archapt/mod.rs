@@ -124,7 +124,7 @@ impl<M: Medium> Tx<'_, M> {
             self.release_locks(Some(number));
         }
         let flushed = shared.flushed.load(Ordering::Relaxed);
-        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        self.lane.deferred.gather_ahead(self.pool, self.slot);
         // The commit point.
         self.fence_or_fail(Site::RedoRecord)?;
         Ok((number, head, flushed))
@@ -152,17 +152,17 @@ impl<M: Medium> Tx<'_, M> {
             match self.lane.buffers.undo.at {
                 Some((region, line)) => self.write_before_elsewhere(region, line)?,
                 None if first.lines_for(rest) <= left => {
-                    let (place, seq) = self.ring_space(first.lines_for(rest))?;
+                    let lines = first.lines_for(rest);
+                    let (place, seq) = self.ring_space(lines)?;
                     let (io, site, kind) = (self.io(), Site::UndoRecord, RecordKind::Before);
                     let stream_from = self.pool.stream_from;
                     let payload = &mut self.lane.buffers.payload;
-                    let lines = match logged {
-                        0 => place.append(io, site, (kind, seq), payload, stream_from),
-                        _ => {
-                            let rest = &payload.as_words()[logged..];
-                            place.append_words(io, site, (kind, seq), rest, stream_from)
-                        }
-                    };
+                    if logged == 0 {
+                        place.append(io, site, (kind, seq, lines), payload, stream_from);
+                    } else {
+                        let rest = &payload.as_words()[logged..];
+                        place.append_words(io, site, (kind, seq), rest, stream_from);
+                    }
                     self.lane.buffers.undo.logged += rest;
                     self.lane.buffers.sealed.ring_lines += lines;
                 }
@@ -177,7 +177,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// `lines` lines of the ring, for a record of old words under that number.
     fn ring_space(&mut self, lines: u64) -> Result<(Place, Seq), Abort> {
-        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, lines);
+        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, lines);
         let seq = self.ticket()?;
         let (io, slot) = (self.io(), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;

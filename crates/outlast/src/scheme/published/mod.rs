@@ -25,6 +25,7 @@ use crate::layout::Geometry;
 use crate::lines::runs;
 use crate::log::{LiveRecord, RecordKind};
 use crate::pool::{LaneShared, OpenOptions, Pool, RecoveredPool};
+use crate::scheme::redo::LONG;
 use crate::scheme::{Discipline, Facts, Reading, Role};
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -117,12 +118,12 @@ impl<const ON_REDO: bool> Discipline for Published<ON_REDO> {
 impl<M: Medium> Tx<'_, M> {
     fn commit_redo_as_published(&mut self) -> Result<Ticket, Abort> {
         let space = self.prepare_redo()?;
-        let sealed = self.seal_redo(space)?;
+        let sealed = self.seal_redo::<LONG>(space)?;
         self.renew_sums();
         self.fence_or_fail(Site::RedoRecord)?;
-        self.put_in_place(&sealed);
+        self.put_in_place::<LONG>(&sealed);
         self.hand_over_ended(sealed.number, sealed.head);
-        Ok(self.show_installed(sealed))
+        Ok(self.show_installed::<LONG>(sealed))
     }
 
     /// The logical commit on undo logging.
@@ -165,7 +166,7 @@ impl<M: Medium> Tx<'_, M> {
     /// A record without words, in the ring. Its fence is the caller's.
     fn mark_end(&mut self, kind: RecordKind, number: u64) -> u64 {
         let io = self.io();
-        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, 1);
+        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, 1);
         let (seq, slot) = (self.pool.seq(number), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;
         log.begin_record(io, Site::RedoRecord, slot, seq, 1);

@@ -340,23 +340,22 @@ impl<M: Medium> Tx<'_, M> {
                     other => other,
                 }
             })?;
+        self.lane.buffers.has_lines_only = false;
         self.lane.buffers.regions.push(region);
         Ok(region)
     }
 
     pub(crate) fn ring(&self) -> Region {
-        self.pool.lanes[self.lane.id].ring
+        self.slot.ring
     }
 
     /// UNDO-2, but for its fence.
     pub(crate) fn flush_data(&self) {
         let io = self.io();
         let unflushed = |at| io.plants(Plant::FreshUnflushed) && self.is_fresh(at, 1);
-        for entry in self.lane.buffers.lines.entries() {
-            if entry.stored && !unflushed(entry.line.start()) {
-                io.flush_line(Site::UndoData, entry.line);
-            }
-        }
+        let stored = self.lane.buffers.lines.entries().iter().filter(|entry| entry.stored);
+        let lines = stored.map(|entry| entry.line).filter(|line| !unflushed(line.start()));
+        io.flush_each(Site::UndoData, lines);
         self.flush_allocations(Site::UndoData);
     }
 
@@ -397,7 +396,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Puts everything back. Durable bits need no care: they change only after the last thing
     /// that can fail.
     pub(crate) fn abort_in_place(&mut self) {
-        let stored = self.lane.buffers.undo.stored;
+        let stored = self.lane.buffers.has_stored();
         if stored {
             self.put_back();
         }
@@ -423,6 +422,9 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     pub(crate) fn put_back(&mut self) {
+        if self.pool.facts.is_volatile {
+            return self.put_back_exchanged();
+        }
         let payload = std::mem::take(&mut self.lane.buffers.payload);
         let skip = usize::from(self.io().plants(Plant::AbortIncomplete));
         // Bits were never stored. Words of directories were not either, and putting them back
