@@ -71,12 +71,21 @@ pub struct MapOptions {
     pub prefault: bool,
     /// Put nothing into shared memory: no other process reads the file beside this one.
     pub alone: bool,
+    /// Leave the file's holes as they are. The program [allocates](Medium::allocate) them before it stores there.
+    pub sparse: bool,
 }
 
 impl Default for MapOptions {
     fn default() -> Self {
         let max_len = if cfg!(target_pointer_width = "64") { 64 << 30 } else { 256 << 20 };
-        Self { domain: None, max_len, read_only: false, prefault: false, alone: false }
+        Self {
+            domain: None,
+            max_len,
+            read_only: false,
+            prefault: false,
+            alone: false,
+            sparse: false,
+        }
     }
 }
 
@@ -200,8 +209,8 @@ impl Mapped {
         Ok(())
     }
 
-    /// Maps an existing file. What it has of holes is allocated first; on a medium for reading
-    /// only, holes read as zeros and allocate nothing.
+    /// Maps an existing file. What it has of holes is allocated first, unless the options say that it is to stay
+    /// sparse; on a medium for reading only, holes read as zeros and allocate nothing.
     ///
     /// # Errors
     /// [`MapError`]; the content is untouched. [`MapError::Holes`] when the file system has no
@@ -213,8 +222,8 @@ impl Mapped {
         let file = open_and_lock(path, options)?;
         let len = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         check_len(path, len)?;
-        if !options.read_only {
-            fill_holes(path, &file, len)?;
+        if !options.read_only && !options.sparse {
+            fill_holes(path, &file, 0..len)?;
         }
         let made = map(path, &file, len, options)?;
         Ok(Self::of(path, made, file, options))
@@ -478,6 +487,23 @@ impl Medium for Mapped {
         })?;
         self.pages.end_log();
         Ok(())
+    }
+
+    fn allocate(&self, at: PoolOffset, len: u64) -> Result<(), MapError> {
+        if self.is_forked() {
+            return Err(MapError::Forked { path: self.path.clone() });
+        }
+        if let Some(error) = self.failed_map() {
+            return Err(error);
+        }
+        fill_holes(&self.path, self.file.get(), at.0..at.0 + len)
+    }
+
+    fn release(&self, at: PoolOffset, len: u64) {
+        let pages = at.0.next_multiple_of(PAGE_BYTES)..(at.0 + len) / PAGE_BYTES * PAGE_BYTES;
+        if !pages.is_empty() && self.is_usable() && self.window.is_writable() {
+            os::release(self.file.get(), pages);
+        }
     }
 
     #[inline]
