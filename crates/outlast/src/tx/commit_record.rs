@@ -98,14 +98,25 @@ impl<M: Medium> Tx<'_, M> {
     pub(crate) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
         let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
-        let space = if words <= PAYLOAD_WORDS_MAX && lines <= most {
+        let is_short = lines <= most || self.lengthens_ring_for(lines);
+        let space = if words <= PAYLOAD_WORDS_MAX && is_short {
             RecordSpace { lines, parts: None }
         } else {
             let parts = self.reserve_elsewhere(most)?;
             RecordSpace { lines: parts.len() as u64, parts: Some(parts) }
         };
-        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, space.lines);
+        reserve_lines(self.pool, &mut self.lane, space.lines);
         Ok(space)
+    }
+
+    /// Makes the ring longer where a record of `lines` lines has no place in it. Whether it has one then.
+    #[cold]
+    fn lengthens_ring_for(&mut self, lines: u64) -> bool {
+        let slot = &self.pool.lanes[self.lane.id];
+        slot.lines() < slot.ring.lines
+            && lines <= slot.ring.lines / 2
+            && self.pool.lengthen_ring(&mut self.lane, lines)
+            && lines <= slot.longest_record()
     }
 
     #[cold]

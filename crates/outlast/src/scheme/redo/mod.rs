@@ -2,7 +2,7 @@
 //!
 //! * **REDO-1** Nothing is stored in place, and no lock released, before the record is fenced. The
 //!   fence is the commit point; no other transaction can observe an unfenced record.
-//! * **REDO-2** Contents of large new blocks are not logged. They are in place, flushed *and fenced*
+//! * **REDO-2** Contents of large new blocks, or of many, are not logged. They are in place, flushed *and fenced*
 //!   before the record is stored: under one common fence the record could be evicted first.
 //! * **REDO-3** The number is drawn with all locks held, so that for each line the order of numbers
 //!   is the order of the locks, and replay in that order ends with what the last owner stored.
@@ -62,7 +62,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         if !self.lane.buffers.fresh.is_empty() {
             self.persist_fresh();
         }
-        self.reserve_record(self.ring().lines / 2)
+        self.reserve_record(self.pool.lanes[self.lane.id].longest_record())
     }
 
     /// Draws the number, stores the record and flushes it. What must follow is a fence.
@@ -179,6 +179,11 @@ impl<'p, M: Medium> Tx<'p, M> {
             return;
         }
         let buffers = &self.lane.buffers;
+        if self.pool.plan.flushes_fresh_whole {
+            for range in &buffers.fresh {
+                self.io().flush(Site::RedoFresh, range.at, range.len);
+            }
+        }
         for entry in buffers.lines.entries() {
             if entry.fresh {
                 self.io().flush_line(Site::RedoFresh, entry.line);
