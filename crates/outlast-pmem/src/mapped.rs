@@ -71,21 +71,12 @@ pub struct MapOptions {
     pub prefault: bool,
     /// Put nothing into shared memory: no other process reads the file beside this one.
     pub alone: bool,
-    /// Leave the file's holes as they are. The program [allocates](Medium::allocate) them before it stores there.
-    pub sparse: bool,
 }
 
 impl Default for MapOptions {
     fn default() -> Self {
         let max_len = if cfg!(target_pointer_width = "64") { 64 << 30 } else { 256 << 20 };
-        Self {
-            domain: None,
-            max_len,
-            read_only: false,
-            prefault: false,
-            alone: false,
-            sparse: false,
-        }
+        Self { domain: None, max_len, read_only: false, prefault: false, alone: false }
     }
 }
 
@@ -209,22 +200,32 @@ impl Mapped {
         Ok(())
     }
 
-    /// Maps an existing file. What it has of holes is allocated first, unless the options say that it is to stay
-    /// sparse; on a medium for reading only, holes read as zeros and allocate nothing.
+    /// Maps an existing file. What it has of holes is allocated first; on a medium for reading
+    /// only, holes read as zeros and allocate nothing.
     ///
     /// # Errors
     /// [`MapError`]; the content is untouched. [`MapError::Holes`] when the file system has no
     /// space for the holes, [`MapError::Replaced`] when the name went to another file again and
     /// again.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
+        let medium = Self::open_sparse(path, options)?;
+        if !options.read_only {
+            fill_holes(&medium.path, medium.file.get(), 0..medium.len())?;
+        }
+        Ok(medium)
+    }
+
+    /// As [`open`](Self::open), and leaves the file's holes as they are. The program
+    /// [allocates](Medium::allocate) them before it stores there.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_sparse(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
         let path = path.as_ref();
         check_domain(path, options.domain)?;
         let file = open_and_lock(path, options)?;
         let len = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         check_len(path, len)?;
-        if !options.read_only && !options.sparse {
-            fill_holes(path, &file, 0..len)?;
-        }
         let made = map(path, &file, len, options)?;
         Ok(Self::of(path, made, file, options))
     }

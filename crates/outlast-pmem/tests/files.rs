@@ -188,7 +188,7 @@ fn holes_are_allocated_for_a_writer() {
     }
 }
 
-/// What is released reads as zeros and takes no space, until it is allocated again; its neighbours stay.
+/// A released part reads as zeros and takes no space until it is allocated again; its neighbours stay.
 #[test]
 fn a_part_of_a_file_comes_and_goes() {
     for dir in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")].into_iter().flatten() {
@@ -209,7 +209,7 @@ fn a_part_of_a_file_comes_and_goes() {
         }
         assert!(blocks() + (590 << 10) < whole, "{} of {whole}", blocks());
         drop(medium);
-        let medium = Mapped::open(&path, &MapOptions { sparse: true, ..options() }).unwrap();
+        let medium = Mapped::open_sparse(&path, &options()).unwrap();
         assert!(blocks() < whole, "opening fills no hole");
         medium.allocate(PoolOffset(4096), 200 << 10).unwrap();
         let part = blocks();
@@ -236,8 +236,8 @@ fn holes_without_space_are_refused_to_a_writer_and_read_by_others() {
     assert!(bytes[4096..].iter().all(|byte| *byte == 0));
     assert_eq!(fs::metadata(&path).unwrap().blocks(), allocated, "reading allocates nothing");
     drop(medium);
-    let medium = Mapped::open(&path, &MapOptions { sparse: true, ..options() }).unwrap();
-    let error = medium.allocate(PoolOffset(0), 256 << 10).err().expect("there is no space");
+    let medium = Mapped::open_sparse(&path, &options()).unwrap();
+    let error = medium.allocate(PoolOffset(0), 256 << 10).expect_err("there is no space");
     assert!(matches!(error, MapError::Holes { .. }), "{error}");
     assert_eq!(bytes_of(&medium), bytes);
 }

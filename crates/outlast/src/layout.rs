@@ -131,7 +131,7 @@ pub struct Geometry {
     pub literal: bool,
     /// Between lanes and heap lies a log of fences.
     pub has_fence_log: bool,
-    /// Of a lane's ring only a part is in use from the start; what is behind it takes no space in a file.
+    /// Of a lane's ring only a part is in use from the start; the rest takes no space in a file.
     pub has_short_rings: bool,
 }
 

@@ -115,7 +115,7 @@ impl<'r> Overview<'r> {
         self.rows.is_empty()
     }
 
-    /// What stands above it.
+    /// The line above it.
     pub fn title(&self) -> &'static str {
         "Beside embedded databases, medians (quartiles); ahead: by how much the first is better than the best other"
     }

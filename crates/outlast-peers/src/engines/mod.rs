@@ -111,7 +111,7 @@ pub const PEERS: &[&str] = &[
     sqlite::NAME,
 ];
 
-/// Opens a peer's database in a folder, or makes one in an empty folder. `data_bytes` is about what it will hold.
+/// Opens a peer's database in a folder, or makes one in an empty folder. `data_bytes` is about the size of its data.
 ///
 /// # Errors
 /// [`EngineError`], also of a peer that is not built in.
@@ -135,7 +135,7 @@ pub fn open_peer(
 }
 
 /// The peers that are built in, each with a new database in a folder of its name below `directory`.
-/// `data_bytes` is about what they will hold.
+/// `data_bytes` is about the size of the data of each.
 ///
 /// # Errors
 /// [`EngineError`].

@@ -137,7 +137,7 @@ pub(super) fn allocate(path: &Path, file: &File, from: u64, to: u64) -> Result<(
     })
 }
 
-/// Allocates what a part of the file has of holes (F2). Its content stays as it is.
+/// Allocates the holes in a part of the file (F2). Its content stays as it is.
 pub(super) fn fill_holes(path: &Path, file: &File, part: Range<u64>) -> Result<(), MapError> {
     let failed = |error| MapError::io(path, "allocate the holes of", error);
     if part.is_empty() || !os::may_have_holes(file, part.clone()).map_err(failed)? {

@@ -311,7 +311,7 @@ pub(crate) fn may_have_holes(_file: &File, _part: Range<u64>) -> io::Result<bool
     Ok(false)
 }
 
-/// Allocates every hole of a part of the file; what the file holds stays.
+/// Allocates every hole of a part of the file, whose content stays.
 #[cfg(target_os = "linux")]
 pub(crate) fn allocate_holes(file: &File, part: Range<u64>) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -186,7 +186,7 @@ impl Fences {
         view
     }
 
-    /// Takes space for lines of rings: what these have grown by may be durable here alone (RING-2).
+    /// Takes space for lines of rings, whose growth may be durable here alone (RING-2).
     fn allocate<M: Medium>(&self, medium: &M, geometry: &Geometry) -> Result<(), MapError> {
         let in_lanes = self.found.lines.range(..geometry.fence_log_at().line());
         let mut pages: Vec<u64> =

@@ -99,15 +99,14 @@ impl UnrecoveredPool<Mapped> {
         let path = path.as_ref();
         let is_alone = map.read_only || map.alone;
         let place = if is_alone { None } else { WritersPlace::of_path(path) };
-        let sparse = MapOptions { sparse: true, ..map.clone() };
-        let pool = Self::open(Mapped::open(path, &sparse).map_err(|error| match error {
+        let pool = Self::open(Mapped::open_sparse(path, map).map_err(|error| match error {
             MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
                 PoolError::NotAPool { path: Some(path.to_owned()) }
             }
             error => error.into(),
         })?)
         .map_err(|error| error.of_file(path))?;
-        if !map.read_only && !map.sparse {
+        if !map.read_only {
             pool.allocate_all_in_use()?;
         }
         match is_alone {
@@ -118,7 +117,7 @@ impl UnrecoveredPool<Mapped> {
 }
 
 impl UnrecoveredPool<Mapped> {
-    /// Takes space for what the file has of holes, but for the parts of rings that are not in use (RING-1).
+    /// Takes space for the holes of the file, but for those in parts of rings that are not in use (RING-1).
     fn allocate_all_in_use(&self) -> Result<(), MapError> {
         let (medium, geometry) = (self.medium(), &self.header().geometry);
         let mut from = PoolOffset(0);

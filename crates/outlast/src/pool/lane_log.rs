@@ -64,8 +64,8 @@ impl LaneLog {
         slot.end.load(Ordering::Relaxed) - self.place.line
     }
 
-    /// Free lines that a record of `lines` lines needs behind `head`: if it has no place in this lap, what is left of the
-    /// whole ring too.
+    /// Free lines that a record of `lines` lines needs behind `head`: without a place in this lap, also the rest of the
+    /// whole ring.
     #[inline(always)]
     pub fn lines_needed(&mut self, slot: &LaneSlot, lines: u64) -> u64 {
         match self.lines_left_of_lap(slot) < lines {
@@ -74,7 +74,7 @@ impl LaneLog {
         }
     }
 
-    /// Whether the lane goes on in the lap of the position `tail`: what is added to the ring is free then.
+    /// Whether the lane goes on in the lap of the position `tail`: lines that are added to the ring are free then.
     pub fn is_in_lap_of(&mut self, slot: &LaneSlot, tail: u64) -> bool {
         self.lines_left_of_lap(slot);
         self.head - tail <= self.place.line

@@ -477,6 +477,9 @@ impl<M: Medium> RecoveredPool<M> {
                     ring::lengthen(io, &geometry, lane, in_use, all)?;
                 }
             }
+            if let Some(failure) = self.medium.failure() {
+                return Err(failure.into());
+            }
         }
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(io, &geometry, lane, streams_log))

@@ -1,6 +1,6 @@
 //! A lane's ring: how much of it is in use, and its preparation before its first record of an opening.
 //!
-//! In the domain `page` a ring begins short. What lies behind the part in use takes no space on the file system. A lap
+//! In the domain `page` a ring begins short. Lines behind the part in use take no space on the file system. A lap
 //! ends with a `Wrap` in that part; so readers need to know nothing of it, and positions count laps of the whole ring.
 //!
 //! * **RING-1** The lane's header line says how many lines are in use, durably. Each of them holds a record of a lap
@@ -9,7 +9,7 @@
 //!   are added become blank, durably, then the header line says so, durably; then a record may go there. A crash in
 //!   between leaves the ring as long as it was. Without space it stays so, and the lane sweeps.
 //! * **RING-3** A ring becomes short when its pool is closed and no record is live (CLOSE-1): the tail goes into the part
-//!   that stays, in its lap, then the header line says how long that is, then what is behind goes back to the file
+//!   that stays, in its lap, then the header line says how long that is, then the rest goes back to the file
 //!   system; each step is durable before the next.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,7 +98,7 @@ pub(super) fn allocate<M: Medium>(medium: &M, geometry: &Geometry) -> Result<(),
     Ok(())
 }
 
-/// What lanes need to know of each other to share the space for their rings.
+/// The facts by which lanes share the space for their rings.
 #[derive(Default)]
 pub(crate) struct Rings {
     /// Lanes that were taken in this opening.
@@ -150,7 +150,7 @@ impl<M: Medium> Pool<M> {
             false => OF_GROWING_HEAP,
         };
         let most = (heap_bytes / part / LINE_BYTES).max(4 * record).min(all);
-        let lines = most.min((2 * now + 1).max(4 * record));
+        let lines = most.min((4 * now + 3).max(4 * record));
         if lines <= now {
             return false;
         }
@@ -209,7 +209,7 @@ impl LaneSlot {
         self.longest.load(Ordering::Relaxed)
     }
 
-    /// So many lines are in use from now on. In front of the whole ring's end there is room for a `Wrap`.
+    /// This number of lines is in use from now on. In front of the whole ring's end there is room for a `Wrap`.
     pub fn end_lap_at(&self, lines: u64) {
         let end = if lines == self.ring.lines { lines } else { lines - 1 };
         self.end.store(end, Ordering::Relaxed);

@@ -182,8 +182,8 @@ impl<'p, M: Medium> Tx<'p, M> {
             && matches!(block.reserved, Reserved::Bit { .. })
     }
 
-    /// Whether the transaction has so many new blocks that a record leaves out the contents of the rest, and this one lies
-    /// near those: one write takes them all.
+    /// Whether a record leaves out the contents of this new block: the transaction has taken many, and it lies near those
+    /// that were left out, so that one write takes them all.
     fn is_one_of_many(&self, block: ByteRange) -> bool {
         const NEAR: u64 = 8 << 10;
         let (before, buffers) = (self.lane.pending.before(), &self.lane.buffers);

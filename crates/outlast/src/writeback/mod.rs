@@ -404,7 +404,7 @@ fn make_room<M: Medium>(pool: &Pool<M>, lane: &mut LaneState, lines: u64) {
         }
         sweep(pool, own, reach.unwrap_or(Reach::Lines((ring / 4).max(needed))));
         reach = Some(Reach::All);
-        // For what comes next: the lap that goes round the short ring is over.
+        // For later records: the lap that goes round the short ring is over.
         lengthen(lane, slot.shared.tail.load(Ordering::Acquire));
         if slot.shared.tail.load(Ordering::Acquire) == tail {
             // Another lane's commit is under way below; it does not wait for us.
