@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use outlast::scheme::SCHEMES;
 use outlast::{Ack, Scheme};
 use outlast_lab::engines::{self, EnginesSetup};
 use outlast_lab::native::{
@@ -58,6 +59,9 @@ pub struct BenchArgs {
     /// With `engines`: a file on the disk to measure. Files beside it are there for the time of the run.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    /// Updates the database at --file until this process is killed: another run's part.
+    #[arg(long, value_name = "ENGINE", hide = true)]
+    updating: Option<String>,
     /// When a transaction is acknowledged, and latency ends: logical (its record is durable) or
     /// physical (its data is durable in place, for which a client that waits sweeps the log).
     #[arg(long, default_value_t)]
@@ -176,11 +180,19 @@ fn run_engines(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         rounds: args.rounds,
         transactions: (keys / 100).clamp(10, 1000),
         threads: match args.threads[..] {
-            [1] => ENGINES_THREADS.to_vec(),
+            [1] if args.updating.is_none() => ENGINES_THREADS.to_vec(),
             ref threads => threads.to_vec(),
         },
         seed,
+        program: engines::own_program(),
     };
+    if let Some(name) = &args.updating {
+        let ours = SCHEMES.iter().map(|row| row.name);
+        let known =
+            ours.chain(engines::PEERS.iter().copied()).find(|known| *known == name.as_str());
+        let name = known.ok_or_else(|| format!("no engine is called '{name}'"))?;
+        match engines::update_until_killed(&setup, name, &mut std::io::stdout())? {}
+    }
     signals::clean_up_at_the_end()?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let teller = Teller::new();

@@ -452,7 +452,9 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     outln!("format version  {}", info.header.version);
     outln!("UUID            {}", info.header.uuid);
     outln!("size            {} bytes", info.len);
-    outln!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
+    let up_to = if geometry.has_short_rings { "up to " } else { "" };
+    let (lanes, bytes) = (geometry.lanes, geometry.lane_bytes);
+    outln!("lanes           {lanes} with {up_to}{bytes} bytes of log each");
     match geometry.fence_log_bytes() {
         0 => outln!("log of fences   none"),
         bytes => outln!("log of fences   {bytes} bytes"),

@@ -136,6 +136,8 @@ fn engines_are_measured_on_the_disk_of_a_file() {
     let records = document["records"].as_array().unwrap();
     for (metric, scheme) in
         [("floor_share", "swift"), ("syncs", "swift"), ("space_ratio", "swift"), ("syncs", "floor")]
+            .into_iter()
+            .chain(["swift", "redb", "fjall"].map(|engine| ("first_opening", engine)))
     {
         let wanted = |r: &&serde_json::Value| r["metric"] == metric && r["scheme"] == scheme;
         let record = records.iter().find(wanted).unwrap_or_else(|| panic!("{metric}, {scheme}"));

@@ -79,7 +79,7 @@ impl Part {
                 COMMANDS / 4
             ),
             Self::Engines => {
-                format!("outlast bench engines --file FILE --threads 1 --seed {seed}")
+                format!("outlast bench engines --file FILE --seed {seed}")
             }
         }
     }
@@ -120,10 +120,11 @@ const REDIS: [(&str, redis::Work); 2] = [
 const COMMANDS: u32 = 60_000;
 const REDIS_ROUNDS: u32 = 3;
 
-/// Keys, transactions and rounds of the databases: each commit waits for a disk.
-const KEYS: u64 = 10_000;
-const TRANSACTIONS: u64 = 200;
+/// Keys, transactions, rounds and threads of the databases: each commit waits for a disk.
+const KEYS: u64 = 100_000;
+const TRANSACTIONS: u64 = 400;
 const ENGINE_ROUNDS: u32 = 3;
+const ENGINE_THREADS: [u32; 2] = [1, 4];
 
 /// Measures each part that this machine and this build have. The rest is left out with a line, and so is a
 /// part whose other program fails: a report has more to show.
@@ -148,11 +149,11 @@ pub fn measure(setup: &Setup<'_>, listen: &mut Listener<'_>) -> Beside {
         Some(program) => Err(format!("{program} is not installed")),
     };
     keep("Redis is", redis, listen);
-    let engines = match how_to_build() {
-        None => of_engines(setup, listen).map_err(|error| error.to_string()),
-        Some(line) => Err(line.to_owned()),
-    };
+    let engines = of_engines(setup, listen).map_err(|error| error.to_string());
     keep("Databases are", engines, listen);
+    if let Some(line) = how_to_build() {
+        keep("More databases are", Err(line.to_owned()), listen);
+    }
     beside
 }
 
@@ -234,10 +235,12 @@ fn of_engines(setup: &Setup<'_>, listen: &mut Listener<'_>) -> Result<Vec<Record
         keys: KEYS,
         rounds: ENGINE_ROUNDS,
         transactions: TRANSACTIONS,
-        threads: vec![1],
+        threads: ENGINE_THREADS.to_vec(),
         seed: setup.seed,
+        program: engines::own_program(),
     };
-    let is_shown = |record: &Record| record.is(Metric::THROUGHPUT);
+    let shown = [Metric::THROUGHPUT, Metric::SPACE_RATIO_ALL, Metric::FIRST_OPENING];
+    let is_shown = |record: &Record| shown.iter().any(|metric| record.is(*metric));
     // The settings of each engine stand in its records.
     let mut quiet = |progress: Progress<'_>| {
         if matches!(progress, Progress::Step { .. }) {
@@ -276,7 +279,7 @@ impl Part {
         match self {
             Self::Sqlite => pair(Metric::THROUGHPUT, "pool swift", sqlite::WAL),
             Self::Redis => pair(Metric::SERVER_CPU, "outlast swift", "redis always"),
-            Self::Engines => pair(Metric::THROUGHPUT, "swift", "redb"),
+            Self::Engines => pair(Metric::THROUGHPUT, "swift", "fjall"),
         }
     }
 
@@ -306,7 +309,10 @@ impl Beside {
                 self.of(part).filter(move |record| record.is(metric) && record.scheme == name)
             };
             of(ours).filter_map(move |ours| {
-                let theirs = of(theirs).find(|theirs| theirs.workload == ours.workload)?;
+                let is_same = |theirs: &&Record| {
+                    theirs.workload == ours.workload && theirs.threads == ours.threads
+                };
+                let theirs = of(theirs).find(is_same)?;
                 Some(Line { work: &ours.workload, ours, theirs })
             })
         };

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::answer::{Advice, Answer, Speed};
-use crate::beside::Beside;
+use crate::beside::{Beside, Part};
+use crate::engines::overview::Overview;
 use crate::format::{short, significant};
 use crate::pivot::Grid;
 use crate::record::{Document, Kind, Metric, Record, Verdict};
@@ -40,6 +41,10 @@ pub fn screen(document: &Document) -> String {
         let _ = write!(text, "\n{}\n{}", answer.caption(), chart(&answer.speeds));
     }
     text += &front_ends(&document.beside);
+    let engines = Overview::of(document.beside.of(Part::Engines)).medians();
+    if !engines.is_empty() {
+        let _ = write!(text, "\nBeside embedded databases, on this disk\n{engines}");
+    }
     let (_, own) = crate::papers::split(document);
     let durable: Vec<Record> =
         own.records.iter().filter(|record| record.kind == Kind::Crash).cloned().collect();
@@ -94,7 +99,9 @@ fn chart(speeds: &[Speed]) -> String {
 
 /// Front ends beside the programs that they stand for, a line a work; what was left out is on the page.
 fn front_ends(beside: &Beside) -> String {
-    let lines = beside.lines();
+    let mut lines = beside.lines();
+    // Databases have a table of their own.
+    lines.retain(|line| !line.work.starts_with(Part::Engines.name()));
     if lines.is_empty() {
         return String::new();
     }

@@ -485,6 +485,10 @@ metrics! {
     DISK_LOG_BYTES = "disk_log_bytes", "B";
     /// The others over the bytes of keys and values.
     SPACE_RATIO = "space_ratio", "ratio";
+    /// All of them over the bytes of keys and values.
+    SPACE_RATIO_ALL = "space_ratio_all", "ratio";
+    /// From opening a database whose last process was killed to its first value.
+    FIRST_OPENING = "first_opening", "ms";
     /// Dirty bytes over the bytes of flushed lines.
     DIRTINESS = "dirtiness", "ratio";
     /// Flushes of the heap's lines, on an emulated cache.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::answer::is_own;
+use crate::engines::overview::Overview;
 use crate::format::{grouped, short};
 use crate::native::YARDSTICKS;
 use crate::papers::view::Drawing;
@@ -53,7 +54,7 @@ impl TextTable {
 }
 
 /// Sections of a summary behind throughput: a title, and the metric of their table.
-const SECTIONS: [(&str, Metric); 19] = [
+const SECTIONS: [(&str, Metric); 21] = [
     ("Throughput by wall time as a multiple of that with the fewest threads", Metric::SCALING),
     ("The same by CPU time", Metric::SCALING_CPU),
     ("Least that one of the threads did, over an even share", Metric::LEAST_SHARE),
@@ -64,6 +65,8 @@ const SECTIONS: [(&str, Metric); 19] = [
     ("Bytes on disk", Metric::DISK_BYTES),
     ("Of them the log's", Metric::DISK_LOG_BYTES),
     ("The rest over keys and values", Metric::SPACE_RATIO),
+    ("All of it over keys and values", Metric::SPACE_RATIO_ALL),
+    ("First opening after a kill, and the first value, ms", Metric::FIRST_OPENING),
     ("Open loop: from arrival to answer, ns, median", Metric::OPEN_LATENCY_P50),
     ("Open loop: from arrival to answer, ns, 99th percentile", Metric::OPEN_LATENCY_P99),
     ("Open loop: answered, tx/s", Metric::OPEN_THROUGHPUT),
@@ -94,6 +97,8 @@ pub fn summary(document: &Document) -> String {
             let _ = write!(text, "\n{title}\n{body}");
         }
     };
+    let overview = Overview::of(records.iter());
+    section(overview.title(), overview.text());
     section("Throughput, tx/s", metric_table(records, Metric::THROUGHPUT));
     for yardstick in YARDSTICKS {
         let of_it = |r: &&Record| r.class.as_deref() == Some(yardstick);

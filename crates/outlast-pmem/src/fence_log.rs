@@ -16,8 +16,8 @@
 //!   back, as far as its entries are whole and follow each other.
 //! * **FENCES-2** A run is begun when every line of the run before is durable in place: from then on that one is
 //!   not needed, and until the new one's first entry is whole it still holds.
-//! * **FENCES-3** A fence that writes its lines in place, since they are many, is followed, before it returns,
-//!   by a run that begins with an empty entry: an older version of such a line may stand in the run before.
+//! * **FENCES-3** A fence with many lines writes them in place. Where the run has an older version of one of them,
+//!   the fence begins another run, with an empty entry, before it returns.
 //! * **FENCES-4** An opening begins with a number that no entry of before can have, whole or torn, and says so
 //!   durably before its first fence. Before that all that the entries have is in place, durably: also where it
 //!   seems to be so already, since a page cache outlives its process and shows what no disk has.
@@ -51,7 +51,13 @@ const TOGETHER_BITS: u32 = 16;
 const NUMBER_MAX: u64 = (1 << 56) - 2;
 
 /// Ranges of pages that the end of a run writes back, each with a flush of the device.
-const WRITTEN_BACK_MAX: usize = 8;
+const WRITTEN_BACK_MAX: usize = 4;
+
+/// Ranges that a fence with many lines writes in place.
+const IN_PLACE_MAX: usize = 2;
+
+/// The longest entry. More lines cost less where they lie: they are written once, and not copied.
+const ENTRY_BYTES_MAX: u64 = 64 << 10;
 
 /// Ranges of pages that are told apart meanwhile.
 const RANGES_MAX: usize = 1024;
@@ -81,7 +87,7 @@ pub(crate) trait Pages {
 pub enum FenceLogBug {
     /// A run is begun while lines of the one before are not in place (FENCES-2).
     RunBegunEarly,
-    /// A fence that wrote in place leaves the run before as it is (FENCES-3).
+    /// A fence that wrote in place leaves a run as it is that has its lines (FENCES-3).
     OlderRunLeft,
     /// The last line of an entry is left out.
     LineLeftOut,
@@ -105,8 +111,8 @@ pub(crate) struct FenceLog {
     /// Where the next entry goes, in its half.
     at: u64,
     number: u64,
-    /// Pages of which the run has lines.
-    pages: Vec<Range<u64>>,
+    /// Lines that the run has, among others perhaps.
+    lines: Vec<Range<u64>>,
     /// The entry under way.
     words: Vec<u64>,
     bug: Option<FenceLogBug>,
@@ -116,7 +122,7 @@ impl FenceLog {
     /// A log in that region, whose first entry has this number.
     pub fn new(region: FenceRegion, first: u64, bug: Option<FenceLogBug>) -> Self {
         let end = half_bytes(region.halves);
-        Self { region, half: 1, at: end, number: first, pages: Vec::new(), words: Vec::new(), bug }
+        Self { region, half: 1, at: end, number: first, lines: Vec::new(), words: Vec::new(), bug }
     }
 
     /// Makes lines durable: all of `noted`, or every dirty page from the first to the last of `pages` where it is
@@ -128,36 +134,77 @@ impl FenceLog {
         to: &impl Pages,
     ) -> io::Result<()> {
         let half = half_bytes(self.region.halves);
-        let Some(noted) = noted.filter(|noted| entry_bytes(noted) <= half / 2) else {
-            let run = std::mem::take(&mut self.pages);
-            let has_run = !run.is_empty();
-            to.write_back(in_bytes(run.into_iter().fold(pages, join)))?;
-            if has_run && self.bug != Some(FenceLogBug::OlderRunLeft) {
-                self.begin_run();
-                self.append(&[], to)?;
-            }
-            return Ok(());
+        let entry_max = ENTRY_BYTES_MAX.min(half / 2);
+        let Some(noted) = noted.filter(|noted| entry_bytes(noted) <= entry_max) else {
+            return self.fence_in_place(noted, pages, to);
         };
         if self.at + entry_bytes(noted) > half {
-            let mut run = std::mem::take(&mut self.pages);
+            let run = std::mem::take(&mut self.lines);
             if self.bug != Some(FenceLogBug::RunBegunEarly) {
-                bring_together(&mut run, WRITTEN_BACK_MAX);
-                run.into_iter().try_for_each(|pages| to.write_back(in_bytes(pages)))?;
+                write_back(self.pages_of_run(run), to)?;
             }
             self.begin_run();
         }
         self.append(noted, to)?;
-        let page = |line: u64| line * LINE_BYTES / PAGE_BYTES;
-        self.pages.extend(noted.iter().map(|range| page(range.start)..page(range.end - 1) + 1));
-        if self.pages.len() > RANGES_MAX {
-            bring_together(&mut self.pages, RANGES_MAX / 2);
+        for range in noted {
+            match self.lines.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => self.lines.push(range.clone()),
+            }
+        }
+        if self.lines.len() > RANGES_MAX {
+            bring_together(&mut self.lines, RANGES_MAX / 2);
         }
         Ok(())
     }
 
+    /// The same where the lines lie.
+    fn fence_in_place(
+        &mut self,
+        noted: Option<&[Range<u64>]>,
+        pages: Range<u64>,
+        to: &impl Pages,
+    ) -> io::Result<()> {
+        let is_in_run = match noted {
+            Some(noted) => {
+                tidy(&mut self.lines);
+                self.lines.iter().any(|range| meets(range, noted))
+            }
+            None => !self.lines.is_empty(),
+        };
+        let mut ranges: Vec<_> = match noted {
+            Some(noted) => noted.iter().map(|lines| pages_of(lines.clone())).collect(),
+            None => vec![pages],
+        };
+        bring_together(&mut ranges, IN_PLACE_MAX);
+        if !is_in_run {
+            return write_back(ranges, to);
+        }
+        let run = std::mem::take(&mut self.lines);
+        ranges.extend(self.pages_of_run(run));
+        bring_together(&mut ranges, IN_PLACE_MAX + 1);
+        write_back(ranges, to)?;
+        if self.bug != Some(FenceLogBug::OlderRunLeft) {
+            self.begin_run();
+            self.append(&[], to)?;
+        }
+        Ok(())
+    }
+
+    /// The pages of a run's lines. In front of the log are lanes alone, whose pages are the run's as far as they are
+    /// dirty: they are one range.
+    fn pages_of_run(&self, run: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let log = page_of(self.region.halves.at.line().0);
+        let pages = run.into_iter().map(pages_of);
+        let (lanes, mut others): (Vec<_>, Vec<_>) = pages.partition(|pages| pages.end <= log);
+        others.extend(lanes.into_iter().reduce(join));
+        bring_together(&mut others, WRITTEN_BACK_MAX);
+        others
+    }
+
     /// Bytes of the entries whose lines are not known to be in place.
     pub fn used_bytes(&self) -> u64 {
-        if self.pages.is_empty() { 0 } else { self.at }
+        if self.lines.is_empty() { 0 } else { self.at }
     }
 
     fn begin_run(&mut self) {
@@ -206,6 +253,25 @@ fn load_line(from: &impl Pages, line: LineAddr) -> [u64; LINE_WORDS] {
 /// The union of two spans, and what lies between.
 pub(crate) fn join(a: Range<u64>, b: Range<u64>) -> Range<u64> {
     a.start.min(b.start)..a.end.max(b.end)
+}
+
+fn write_back(ranges: Vec<Range<u64>>, to: &impl Pages) -> io::Result<()> {
+    ranges.into_iter().try_for_each(|pages| to.write_back(in_bytes(pages)))
+}
+
+/// Whether a range meets one of these, which are in order and apart.
+fn meets(range: &Range<u64>, others: &[Range<u64>]) -> bool {
+    let first = others.partition_point(|other| other.end <= range.start);
+    others.get(first).is_some_and(|other| other.start < range.end)
+}
+
+fn page_of(line: u64) -> u64 {
+    line * LINE_BYTES / PAGE_BYTES
+}
+
+/// The pages of a range of lines.
+fn pages_of(lines: Range<u64>) -> Range<u64> {
+    page_of(lines.start)..page_of(lines.end - 1) + 1
 }
 
 fn in_bytes(pages: Range<u64>) -> Range<u64> {
@@ -711,6 +777,10 @@ mod tests {
         let before = disk.flushes.get();
         fence(&mut log, &disk, &[Range { start: DATA.start, end: DATA.start + 70 }], true);
         assert_eq!(disk.flushes.get() - before, 1, "no older version is in the log");
+        small(&mut log);
+        let before = disk.flushes.get();
+        fence(&mut log, &disk, &[Range { start: DATA.start + 2, end: DATA.start + 90 }], true);
+        assert_eq!(disk.flushes.get() - before, 1, "the log has others");
     }
 
     #[test]

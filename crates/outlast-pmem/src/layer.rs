@@ -164,6 +164,8 @@ macro_rules! pass_on_unobserved {
             begin_fence_log(region: FenceRegion, first: u64);
             fence_log_used_bytes() -> u64;
             write_in_place() -> Result<(), MapError>;
+            allocate(at: PoolOffset, len: u64) -> Result<(), MapError>;
+            release(at: PoolOffset, len: u64);
             persistence() -> Option<outlast_trace::Domain>;
             sync_count() -> u64;
             file() -> Option<&std::fs::File>;

@@ -208,14 +208,24 @@ impl Mapped {
     /// space for the holes, [`MapError::Replaced`] when the name went to another file again and
     /// again.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
+        let medium = Self::open_sparse(path, options)?;
+        if !options.read_only {
+            fill_holes(&medium.path, medium.file.get(), 0..medium.len())?;
+        }
+        Ok(medium)
+    }
+
+    /// As [`open`](Self::open), and leaves the file's holes as they are. The program
+    /// [allocates](Medium::allocate) them before it stores there.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_sparse(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
         let path = path.as_ref();
         check_domain(path, options.domain)?;
         let file = open_and_lock(path, options)?;
         let len = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         check_len(path, len)?;
-        if !options.read_only {
-            fill_holes(path, &file, len)?;
-        }
         let made = map(path, &file, len, options)?;
         Ok(Self::of(path, made, file, options))
     }
@@ -478,6 +488,23 @@ impl Medium for Mapped {
         })?;
         self.pages.end_log();
         Ok(())
+    }
+
+    fn allocate(&self, at: PoolOffset, len: u64) -> Result<(), MapError> {
+        if self.is_forked() {
+            return Err(MapError::Forked { path: self.path.clone() });
+        }
+        if let Some(error) = self.failed_map() {
+            return Err(error);
+        }
+        fill_holes(&self.path, self.file.get(), at.0..at.0 + len)
+    }
+
+    fn release(&self, at: PoolOffset, len: u64) {
+        let pages = at.0.next_multiple_of(PAGE_BYTES)..(at.0 + len) / PAGE_BYTES * PAGE_BYTES;
+        if !pages.is_empty() && self.is_usable() && self.window.is_writable() {
+            os::release(self.file.get(), pages);
+        }
     }
 
     #[inline]

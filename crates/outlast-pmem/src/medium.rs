@@ -175,6 +175,22 @@ pub trait Medium {
         Ok(())
     }
 
+    /// Takes space for these bytes on the file system, as far as they have none, so that no store to them needs it.
+    /// Their content stays. Only a sparse file lacks some.
+    ///
+    /// # Errors
+    /// Where there is no space; nothing has changed.
+    fn allocate(&self, at: PoolOffset, len: u64) -> Result<(), crate::MapError> {
+        let _ = (at, len);
+        Ok(())
+    }
+
+    /// Nothing needs these bytes: the whole pages among them may go back to the file system, and then read as zeros. They
+    /// want to be [allocated](Self::allocate) before the next store.
+    fn release(&self, at: PoolOffset, len: u64) {
+        let _ = (at, len);
+    }
+
     /// The domain that its stores become durable in, where it has one of its own.
     fn persistence(&self) -> Option<Domain> {
         None

@@ -346,6 +346,14 @@ impl Medium for PageCache {
         Ok(())
     }
 
+    /// Zeros, as a hole reads; a power cut may find the bytes of before.
+    fn release(&self, at: PoolOffset, len: u64) {
+        let pages = at.0.next_multiple_of(PAGE_BYTES)..(at.0 + len) / PAGE_BYTES * PAGE_BYTES;
+        for page in pages.step_by(PAGE_BYTES as usize) {
+            self.store(PoolOffset(page), &[0; PAGE_BYTES as usize]);
+        }
+    }
+
     fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
         self.fence();
         let _powered = self.powered();

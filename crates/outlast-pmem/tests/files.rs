@@ -188,6 +188,38 @@ fn holes_are_allocated_for_a_writer() {
     }
 }
 
+/// A released part reads as zeros and takes no space until it is allocated again; its neighbours stay.
+#[test]
+fn a_part_of_a_file_comes_and_goes() {
+    for dir in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")].into_iter().flatten() {
+        let path = dir.path().join("pool");
+        let blocks = || fs::metadata(&path).unwrap().blocks() * 512;
+        let medium = Mapped::create(&path, 1 << 20, &options()).unwrap();
+        medium.store(PoolOffset(0), &[7; 1 << 20]);
+        medium.write_in_place().unwrap();
+        let whole = blocks();
+        medium.release(PoolOffset(4000), 600 << 10);
+        let bytes = bytes_of(&medium);
+        let released = 4096..(4000 + (600 << 10)) / 4096 * 4096;
+        let is_right = |at: usize| bytes[at] == if released.contains(&at) { 0 } else { 7 };
+        assert!((0..1 << 20).all(is_right));
+        if blocks() == whole {
+            println!("left out: {} gives no part of a file back", path.display());
+            continue;
+        }
+        assert!(blocks() + (590 << 10) < whole, "{} of {whole}", blocks());
+        drop(medium);
+        let medium = Mapped::open_sparse(&path, &options()).unwrap();
+        assert!(blocks() < whole, "opening fills no hole");
+        medium.allocate(PoolOffset(4096), 200 << 10).unwrap();
+        let part = blocks();
+        assert!(part + (390 << 10) < whole && part > whole - (500 << 10), "{part} of {whole}");
+        medium.allocate(PoolOffset(0), 1 << 20).unwrap();
+        assert!(blocks() >= 1 << 20);
+        assert_eq!(bytes_of(&medium), bytes);
+    }
+}
+
 #[test]
 fn holes_without_space_are_refused_to_a_writer_and_read_by_others() {
     let Some(small) = Small::of(64) else { return };
@@ -203,6 +235,11 @@ fn holes_without_space_are_refused_to_a_writer_and_read_by_others() {
     assert_eq!(bytes[..4096], [7; 4096]);
     assert!(bytes[4096..].iter().all(|byte| *byte == 0));
     assert_eq!(fs::metadata(&path).unwrap().blocks(), allocated, "reading allocates nothing");
+    drop(medium);
+    let medium = Mapped::open_sparse(&path, &options()).unwrap();
+    let error = medium.allocate(PoolOffset(0), 256 << 10).expect_err("there is no space");
+    assert!(matches!(error, MapError::Holes { .. }), "{error}");
+    assert_eq!(bytes_of(&medium), bytes);
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub(crate) const FLAG_LITERAL: u64 = 2;
 /// Flag of the header: between lanes and heap lies a log of fences.
 pub(crate) const FLAG_FENCE_LOG: u64 = 4;
 
+/// Flag of the header: lanes say how much of their rings is in use.
+pub(crate) const FLAG_SHORT_RINGS: u64 = 8;
+
 /// Bytes of the header that its CRC covers; the CRC follows.
 pub const HEADER_CRC_AT: usize = 120;
 
@@ -71,6 +74,10 @@ pub const LANE_FLOOR: u64 = 8;
 /// falls below it.
 pub const LANE_SEEN: u64 = 16;
 
+/// In a lane's header line, where rings begin short: the sealed number of lines of the ring that are in use (RING-1).
+/// Those behind hold nothing.
+pub const LANE_LINES: u64 = 24;
+
 /// In a log line: its tag, stored last.
 pub const TAG_AT: u64 = 56;
 
@@ -81,6 +88,9 @@ pub const PAGE_BYTES_MAX: u64 = 4096;
 pub const LANE_BYTES_MIN: u64 = 256;
 /// Largest lane, header line included.
 pub const LANE_BYTES_MAX: u64 = 1 << 30;
+
+/// Lines of a short ring: with the lane's header line they fill four pages.
+const RING_LINES_FIRST: u64 = 255;
 
 /// Most lanes a pool can have.
 pub const LANES_MAX: u32 = 1024;
@@ -121,6 +131,8 @@ pub struct Geometry {
     pub literal: bool,
     /// Between lanes and heap lies a log of fences.
     pub has_fence_log: bool,
+    /// Of a lane's ring only a part is in use from the start; the rest takes no space in a file.
+    pub has_short_rings: bool,
 }
 
 impl Geometry {
@@ -139,7 +151,14 @@ impl Geometry {
             checksums: false,
             literal: false,
             has_fence_log: false,
+            has_short_rings: false,
         }
+    }
+
+    /// The same with rings that begin short, if they are not short anyway.
+    pub(crate) fn with_short_rings(self) -> Self {
+        let short = Self { has_short_rings: true, ..self };
+        if self.ring_lines() >= 32 { short } else { self }
     }
 
     /// The same with a log of fences of at least that many bytes; for none without one.
@@ -220,6 +239,18 @@ impl Geometry {
     /// Lines in a lane's ring.
     pub fn ring_lines(&self) -> u64 {
         self.lane_bytes / LINE_BYTES - 1
+    }
+
+    /// Lines of a ring that are in use from the start.
+    pub(crate) fn ring_lines_first(&self) -> u64 {
+        let all = self.ring_lines();
+        if self.has_short_rings { RING_LINES_FIRST.min(all / 4).max(1) } else { all }
+    }
+
+    /// Bytes of a lane's ring from some line on.
+    pub(crate) fn ring_behind(&self, lane: usize, line: u64) -> ByteRange {
+        let at = self.ring_at(lane).plus(line * LINE_BYTES);
+        ByteRange::new(at, self.lane_at(lane + 1).0 - at.0)
     }
 
     /// Chunks in a zone, its directory included: as many as the directory has words.
@@ -346,6 +377,7 @@ mod tests {
             ("LANE_TAIL", LANE_TAIL),
             ("LANE_FLOOR", LANE_FLOOR),
             ("LANE_SEEN", LANE_SEEN),
+            ("LANE_LINES", LANE_LINES),
             ("PAGE_BYTES_MAX", PAGE_BYTES_MAX),
             ("LANE_BYTES_MIN", LANE_BYTES_MIN),
             ("LANE_BYTES_MAX", LANE_BYTES_MAX),

@@ -41,11 +41,11 @@ use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
 use crate::log::record::LogDamage;
-use crate::log::{Item, Life, LiveRecord, RecordKind, Region};
+use crate::log::{Item, Life, LiveRecord, RecordKind};
 use crate::log::{items, place_of_tail, read_lane, read_undo};
 use crate::plant::Plant;
 use crate::pool::{
-    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
+    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed, ring_in_use,
 };
 pub use crate::pool::{Reader, RecoveredPool, UnrecoveredPool};
 use crate::scheme::undo::witness;
@@ -103,11 +103,7 @@ impl LiveLog {
                 let what = "the floor is older than what a lane has seen of it";
                 return Err(PoolError::Damaged { at: FLOOR_AT, what });
             }
-            let ring = Region {
-                at: geometry.ring_at(lane),
-                lines: geometry.ring_lines(),
-                is_elsewhere: false,
-            };
+            let ring = ring_in_use(medium, geometry, lane)?;
             let Some(tail) = place_of_tail(ring, tail) else {
                 let what = "a lane's tail lies outside its ring";
                 return Err(PoolError::Damaged { at: at.plus(LANE_TAIL), what });
@@ -134,7 +130,11 @@ impl LiveLog {
                 records = undo;
                 // Literal variants drop records as they like.
                 match records.is_empty() {
-                    true => read_lane(io, tail, !geometry.literal, &life, &mut records),
+                    true => {
+                        let ends_by_wrap = ring.lines < geometry.ring_lines();
+                        let ends = (!geometry.literal, ends_by_wrap);
+                        read_lane(io, tail, ends, &life, &mut records)
+                    }
                     false => Ok(()),
                 }
             });
@@ -302,14 +302,14 @@ fn is_lane_proven<M: Medium>(medium: &M, geometry: &Geometry, lane: usize) -> bo
     let at = geometry.lane_at(lane);
     let words =
         [LANE_TAIL, LANE_FLOOR, LANE_SEEN].map(|word| load_sealed(medium, at.plus(word), ""));
-    words.iter().all(Result::is_ok)
+    words.iter().all(Result::is_ok) && ring_in_use(medium, geometry, lane).is_ok()
 }
 
 /// The lane has no live record: its ring is made blank, and then its header says so.
 #[cold]
 fn begin_lane_anew<M: Medium>(io: Io<'_, M>, geometry: &Geometry, lane: usize) {
     let (at, ring) = (geometry.lane_at(lane), geometry.ring_at(lane));
-    let end = ring.plus(geometry.ring_lines() * LINE_BYTES);
+    let end = geometry.ring_behind(lane, geometry.ring_lines_first()).at;
     blank::store(io, Site::RecoverData, geometry, ring, end);
     io.fence(Site::RecoverData);
     blank::store(io, Site::RecoverData, geometry, at, at.plus(LINE_BYTES));
@@ -398,7 +398,7 @@ fn scrub<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> u64 {
     let blank = |at: PoolOffset, bytes: u64| {
         blank::store(io, Site::RecoverData, geometry, at, at.plus(bytes));
     };
-    let ring_bytes = geometry.ring_lines() * LINE_BYTES;
+    let ring_bytes = geometry.ring_lines_first() * LINE_BYTES;
     lanes.clone().for_each(|lane| blank(geometry.ring_at(lane), ring_bytes));
     io.fence(Site::RecoverData);
     // The tail says how the ring is to be read, so it comes after.

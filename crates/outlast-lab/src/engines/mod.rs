@@ -7,18 +7,24 @@
 //! In a round each engine does the same number of operations, in an order drawn by chance; results are
 //! medians over rounds. The floor, an append and one `fdatasync`, takes part where something is
 //! written: shares of it are of the same rounds. In the domain `page` mapped floors stand beside it.
+//!
+//! At last each database of the updates is opened after a kill: another process updates it, and is killed.
 
 mod data;
+mod killed;
+pub mod overview;
 mod race;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use outlast::Scheme;
+pub use outlast_peers::engines::PEERS;
 use outlast_peers::engines::{Engine, EngineError, Floor, Ours, OursOptions, how_to_build, peers};
 use outlast_pmem::Domain;
 
 use self::data::{DataSet, ROWS, UPDATES};
+pub use self::killed::update_until_killed;
 use self::race::{Timed, Work, load, race};
 use crate::native::ScratchDirectory;
 use crate::progress::{Listener, Progress};
@@ -44,6 +50,14 @@ pub struct EnginesSetup {
     pub threads: Vec<u32>,
     /// Everything random follows from it.
     pub seed: u64,
+    /// The command `outlast`, which updates databases until it is killed; without it no opening after a kill is timed.
+    pub program: Option<PathBuf>,
+}
+
+/// This process's program, if it is the command `outlast`.
+pub fn own_program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    (program.file_stem()? == "outlast").then_some(program)
 }
 
 /// A comparison that could not be made. Nothing is left behind.
@@ -66,6 +80,14 @@ pub enum EnginesError {
     /// An engine refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The process that was to update an engine's database did not.
+    #[error("{engine}, updated by another process: {why}")]
+    Updating {
+        /// Its name.
+        engine: &'static str,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Measures engine by engine.
@@ -113,8 +135,21 @@ pub fn measure(
             })?;
             records.extend(told(&set, work, setup, &timed, &engines));
         }
-        // The next set's files need the room.
         drop(engines);
+        if let Some(program) = setup.program.as_ref().filter(|_| set.name == UPDATES.name) {
+            let subjects = killed::subjects(setup, &folder, name.as_ref());
+            let stage = "first opening after a kill";
+            let openings =
+                killed::first_openings(&set, setup, &subjects, program, &mut |done, total| {
+                    listen(Progress::Step { stage, done, total });
+                })?;
+            records.extend(subjects.iter().zip(openings).map(|(subject, spread)| {
+                let work = format!("{}: {stage}", set.name);
+                let metric = Metric::FIRST_OPENING;
+                Record::spread(Kind::Native, &work, subject.name, metric, spread).keys(setup.keys)
+            }));
+        }
+        // The next set's files need the room.
         fs::remove_dir_all(&folder).map_err(unusable)?;
     }
     Ok(records)
@@ -127,20 +162,15 @@ fn engines(
     directory: &Path,
     name: &Path,
 ) -> Result<Vec<Box<dyn Engine>>, EnginesError> {
-    let threads = setup.threads.iter().copied().max().unwrap_or(1).max(1);
-    let data_bytes = set.bytes(setup.keys);
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
     for scheme in &setup.schemes {
         let path = directory.join(name).with_extension(scheme.name());
-        let (scheme, domain) = (*scheme, setup.domain);
-        let lane_bytes = lane_bytes(data_bytes);
-        let options = OursOptions { scheme, domain, threads, lane_bytes, data_bytes };
-        engines.push(Box::new(Ours::create(&path, options)?));
+        engines.push(Box::new(Ours::create(&path, ours_options(setup, set, *scheme))?));
     }
-    engines.extend(peers(directory, data_bytes)?);
+    engines.extend(peers(directory, set.bytes(setup.keys))?);
     engines.push(Box::new(Floor::create(&directory.join("floor"))?));
     for (name, apart) in [("mapped-floor", false), ("floor-apart", true)] {
-        let is_told = !apart || threads > 1;
+        let is_told = !apart || setup.threads.iter().any(|threads| *threads > 1);
         if is_told && let Some(mapped) = Floor::mapped(&directory.join(name), setup.domain, apart)?
         {
             engines.push(Box::new(mapped));
@@ -149,7 +179,15 @@ fn engines(
     Ok(engines)
 }
 
-/// A lane's log: as long as a quarter of the data. When it is full, each page of the data is written once
+/// A pool of ours for a data set.
+fn ours_options(setup: &EnginesSetup, set: &DataSet, scheme: Scheme) -> OursOptions {
+    let threads = setup.threads.iter().copied().max().unwrap_or(1).max(1);
+    let data_bytes = set.bytes(setup.keys);
+    let lane_bytes = lane_bytes(data_bytes);
+    OursOptions { scheme, domain: setup.domain, threads, lane_bytes, data_bytes }
+}
+
+/// A lane's log: as long as a quarter of the data at most. When it is full, each page of the data is written once
 /// for the many updates that it has had meanwhile, in the order of the file.
 fn lane_bytes(data_bytes: u64) -> u64 {
     (data_bytes / 4).next_power_of_two().clamp(64 << 10, 64 << 20)
@@ -174,6 +212,7 @@ fn sizes(set: &DataSet, setup: &EnginesSetup, engines: &[Box<dyn Engine>]) -> Ve
                 told(Metric::DISK_BYTES, all),
                 told(Metric::DISK_LOG_BYTES, log),
                 told(Metric::SPACE_RATIO, (all - log) / data),
+                told(Metric::SPACE_RATIO_ALL, all / data),
             ]
         })
         .collect()

@@ -13,6 +13,7 @@ fn every_engine_does_the_same_work_and_leaves_nothing() {
         transactions: 20,
         threads: vec![1, 3],
         seed: 1,
+        program: None,
     };
     let mut notes = Vec::new();
     let mut listen = |progress: Progress<'_>| {

@@ -2,6 +2,7 @@
 
 use super::{Section, escape, figure, folded, settings, table};
 use crate::beside::{Beside, Part};
+use crate::engines::overview::Overview;
 use crate::format::{short, significant};
 use crate::pivot::Grid;
 use crate::plot::{Panel, bars, palette};
@@ -47,7 +48,7 @@ const VIEWS: [View; 3] = [
     View {
         part: Part::Engines,
         title: "Pools beside embedded databases, on this disk",
-        caption: "Durable transactions of one thread per second, each commit synced as its authors \
+        caption: "Durable transactions per second, each commit synced as its authors \
                   recommend; bars are medians, whiskers quartiles. Longer is better. The floor is an \
                   append and one <code>fdatasync</code>.",
         unit: "tx/s",
@@ -68,6 +69,38 @@ pub(super) fn section(document: &Document) -> Section {
         body += &format!("<p>Not measured in this run:</p>\n<ul>\n{items}</ul>\n");
     }
     Section { id: "front-ends", title: "Beside SQLite, Redis and embedded databases", body }
+}
+
+/// Pools beside embedded databases, in one table; empty where none was measured.
+pub(super) fn engines(document: &Document) -> String {
+    let overview = Overview::of(document.beside.of(Part::Engines));
+    if overview.is_empty() {
+        return String::new();
+    }
+    let cell = |text: String| format!("<td>{}</td>", escape(&text));
+    let rows: Vec<Vec<String>> = overview
+        .rows
+        .iter()
+        .map(|row| {
+            let title = format!("<th scope=\"row\">{}</th>", escape(&row.title));
+            let cells = (0..overview.columns.len()).map(|column| cell(row.spread(column)));
+            [title].into_iter().chain(cells).chain([cell(row.ahead())]).collect()
+        })
+        .collect();
+    let heads: Vec<&str> = ["On this disk"]
+        .into_iter()
+        .chain(overview.columns.iter().copied())
+        .chain(["ahead"])
+        .collect();
+    let caption = format!(
+        "Medians of rounds (quartiles), each commit durable as an engine's authors recommend. <i>Ahead</i>: by how \
+         much the first is better than the best other. Again: <code>{}</code>",
+        escape(&Part::Engines.command(document.seed))
+    );
+    format!(
+        "<section id=\"engines\"><h2>Beside embedded databases</h2>\n{}</section>\n",
+        table::rows(&caption, &heads, |_| false, &rows)
+    )
 }
 
 fn summary(beside: &Beside) -> String {
@@ -108,9 +141,9 @@ impl View {
     fn html(&self, document: &Document) -> String {
         let grid = |metric: Metric| {
             let chosen = document.beside.of(self.part).filter(move |record| record.is(metric));
-            let work = |record: &Record| match record.workload.split_once('/') {
-                Some((_, work)) => work.to_owned(),
-                None => record.workload.clone(),
+            let work = |record: &Record| {
+                let work = crate::pivot::work(record);
+                work.split_once('/').map_or(work.clone(), |(_, work)| work.to_owned())
             };
             Grid::new(chosen, work, |record| record.scheme.clone())
         };

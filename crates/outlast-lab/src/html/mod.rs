@@ -91,7 +91,8 @@ fn merged(sections: Vec<Section>) -> Vec<Section> {
 
 /// The whole page: its answer, then the story.
 pub fn page(document: &Document) -> String {
-    assemble(document, "Outlast report", &answer(document), &story::chapters(document))
+    let opening = answer(document) + &beside::engines(document);
+    assemble(document, "Outlast report", &opening, &story::chapters(document))
 }
 
 /// What the report found, before anything else.

@@ -3,24 +3,25 @@
 
 use std::path::Path;
 
-use fjall::{Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::{Engine, EngineError, Files, Pair, Session, process_syncs};
 
 pub(super) const NAME: &str = "fjall";
 
 pub(super) struct Fjall {
-    keyspace: Keyspace,
-    pairs: PartitionHandle,
+    database: Database,
+    pairs: Keyspace,
     files: Files,
 }
 
 impl Fjall {
-    pub fn create(folder: &Path) -> Result<Self, EngineError> {
-        let keyspace = Config::new(folder).open().map_err(EngineError::of(NAME))?;
-        let pairs = keyspace.open_partition("pairs", PartitionCreateOptions::default());
+    /// Opens the database in a folder, or makes one.
+    pub fn open(folder: &Path) -> Result<Self, EngineError> {
+        let database = Database::builder(folder).open().map_err(EngineError::of(NAME))?;
+        let pairs = database.keyspace("pairs", KeyspaceCreateOptions::default);
         let pairs = pairs.map_err(EngineError::of(NAME))?;
-        Ok(Self { keyspace, pairs, files: Files(folder.to_owned()) })
+        Ok(Self { database, pairs, files: Files(folder.to_owned()) })
     }
 }
 
@@ -48,7 +49,7 @@ impl Engine for Fjall {
 
 impl Session for &Fjall {
     fn put(&mut self, pairs: &[Pair<'_>]) -> Result<(), EngineError> {
-        let mut batch = self.keyspace.batch().durability(Some(PersistMode::SyncData));
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         for (key, value) in pairs {
             batch.insert(&self.pairs, *key, *value);
         }
@@ -68,7 +69,7 @@ impl Session for &Fjall {
     fn scan(&mut self, from: &[u8], limit: usize) -> Result<u64, EngineError> {
         let mut bytes = 0;
         for pair in self.pairs.range(from..).take(limit) {
-            let (key, value) = pair.map_err(EngineError::of(NAME))?;
+            let (key, value) = pair.into_inner().map_err(EngineError::of(NAME))?;
             bytes += (key.len() + value.to_vec().len()) as u64;
         }
         Ok(bytes)

@@ -17,12 +17,13 @@ pub(super) struct Lmdb {
 }
 
 impl Lmdb {
-    pub fn create(folder: &Path, data_bytes: u64) -> Result<Self, EngineError> {
+    /// Opens the database in a folder, or makes one.
+    pub fn open(folder: &Path, data_bytes: u64) -> Result<Self, EngineError> {
         let map_bytes = (data_bytes * 16).next_multiple_of(1 << 20) + (256 << 20);
         let mut options = EnvOpenOptions::new();
         options.map_size(map_bytes as usize);
-        // SAFETY: the folder is new and only this process knows it, so that the file is neither opened
-        // twice nor changed by others while it is mapped.
+        // SAFETY: the folder is a run's own, whose processes open it one after the other, so that the file is
+        // neither opened twice nor changed by others while it is mapped.
         let env = unsafe { options.open(folder) }.map_err(EngineError::of(NAME))?;
         let mut write = env.write_txn().map_err(EngineError::of(NAME))?;
         let pairs = env.create_database(&mut write, None).map_err(EngineError::of(NAME))?;

@@ -2,16 +2,16 @@
 //! durable when a call returns.
 //!
 //! A peer is set as its authors recommend for durable commits; [`Engine::settings`] says how. Ours
-//! ([`Ours`]) and the machine's floor ([`Floor`]) are always there; redb, fjall, LMDB and SQLite come
-//! with the feature `engines`, since SQLite and LMDB compile C and all of them together take minutes.
+//! ([`Ours`]) and the machine's floor ([`Floor`]) are always there; redb and fjall come with the feature
+//! `rust-engines`, LMDB and SQLite with `engines`, since they compile C.
 
-#[cfg(feature = "engines")]
+#[cfg(feature = "rust-engines")]
 mod fjall;
 mod floor;
 #[cfg(feature = "engines")]
 mod lmdb;
 mod ours;
-#[cfg(feature = "engines")]
+#[cfg(feature = "rust-engines")]
 mod redb;
 #[cfg(feature = "engines")]
 mod sqlite;
@@ -99,47 +99,68 @@ impl EngineError {
     }
 }
 
-/// The peers that are built in, each with a new database in a folder of its own below `directory`.
-/// `data_bytes` is about what they will hold.
+/// The peers that are built in.
+pub const PEERS: &[&str] = &[
+    #[cfg(feature = "rust-engines")]
+    redb::NAME,
+    #[cfg(feature = "rust-engines")]
+    fjall::NAME,
+    #[cfg(feature = "engines")]
+    lmdb::NAME,
+    #[cfg(feature = "engines")]
+    sqlite::NAME,
+];
+
+/// Opens a peer's database in a folder, or makes one in an empty folder. `data_bytes` is about the size of its data.
+///
+/// # Errors
+/// [`EngineError`], also of a peer that is not built in.
+pub fn open_peer(
+    name: &str,
+    folder: &Path,
+    data_bytes: u64,
+) -> Result<Box<dyn Engine>, EngineError> {
+    let _ = (folder, data_bytes);
+    match name {
+        #[cfg(feature = "rust-engines")]
+        redb::NAME => Ok(Box::new(redb::Redb::open(folder)?)),
+        #[cfg(feature = "rust-engines")]
+        fjall::NAME => Ok(Box::new(fjall::Fjall::open(folder)?)),
+        #[cfg(feature = "engines")]
+        lmdb::NAME => Ok(Box::new(lmdb::Lmdb::open(folder, data_bytes)?)),
+        #[cfg(feature = "engines")]
+        sqlite::NAME => Ok(Box::new(sqlite::Sqlite::open(folder)?)),
+        _ => Err(EngineError::new("engines", format!("{name} is not built in"))),
+    }
+}
+
+/// The peers that are built in, each with a new database in a folder of its name below `directory`.
+/// `data_bytes` is about the size of the data of each.
 ///
 /// # Errors
 /// [`EngineError`].
 pub fn peers(directory: &Path, data_bytes: u64) -> Result<Vec<Box<dyn Engine>>, EngineError> {
-    #[cfg(feature = "engines")]
-    return Ok(vec![
-        Box::new(redb::Redb::create(&folder(directory, redb::NAME)?)?),
-        Box::new(fjall::Fjall::create(&folder(directory, fjall::NAME)?)?),
-        Box::new(lmdb::Lmdb::create(&folder(directory, lmdb::NAME)?, data_bytes)?),
-        Box::new(sqlite::Sqlite::create(&folder(directory, sqlite::NAME)?)?),
-    ]);
-    #[cfg(not(feature = "engines"))]
-    {
-        let _ = (directory, data_bytes);
-        Ok(Vec::new())
-    }
+    let create = |name: &&'static str| {
+        let folder = directory.join(name);
+        std::fs::create_dir(&folder).map_err(EngineError::of(name))?;
+        open_peer(name, &folder, data_bytes)
+    };
+    PEERS.iter().map(create).collect()
 }
 
-/// One line that says how to get the peers, where they are not built in.
+/// One line that says how to get the other peers, where they are not built in.
 pub fn how_to_build() -> Option<&'static str> {
     (!cfg!(feature = "engines")).then_some(
-        "redb, fjall, LMDB and SQLite are not built in: cargo build --release -p outlast-cli \
-         --features engines",
+        "LMDB and SQLite are not built in: cargo build --release -p outlast-cli --features engines",
     )
 }
 
-#[cfg(feature = "engines")]
-fn folder(directory: &Path, name: &'static str) -> Result<PathBuf, EngineError> {
-    let path = directory.join(name);
-    std::fs::create_dir(&path).map_err(EngineError::of(name))?;
-    Ok(path)
-}
-
 /// Syncs of the whole process so far, where they are counted.
-#[cfg(feature = "engines")]
+#[cfg(feature = "rust-engines")]
 fn process_syncs() -> Option<u64> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "engines", target_os = "linux"))]
     return Some(syncs::count());
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(feature = "engines", target_os = "linux")))]
     None
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use outlast::collections::{ByteTree, Dictionary, Placement};
-use outlast::medium::{CreateOptions, MapOptions, Mapped, OpenOptions};
+use outlast::medium::{CreateOptions, MapOptions, Mapped, Medium, OpenOptions};
 use outlast::{Abort, Domain, Lane, Pool, RootKind, Runner, Scheme, Transact};
 
 use super::{Engine, EngineError, Files, Pair, Session};
@@ -17,7 +17,7 @@ pub struct OursOptions {
     pub domain: Option<Domain>,
     /// Threads that have sessions at the same time.
     pub threads: u32,
-    /// Bytes of each one's log.
+    /// Bytes that each one's log may have.
     pub lane_bytes: u64,
     /// About what it will hold, in bytes; it grows beyond.
     pub data_bytes: u64,
@@ -37,12 +37,10 @@ impl Ours {
     /// # Errors
     /// [`EngineError`].
     pub fn create(path: &Path, options: OursOptions) -> Result<Self, EngineError> {
-        let OursOptions { scheme, domain, threads, lane_bytes, data_bytes } = options;
+        let OursOptions { scheme, threads, lane_bytes, data_bytes, .. } = options;
         let named = EngineError::of(scheme.name());
         let create = CreateOptions { lanes: threads, lane_bytes, ..CreateOptions::default() };
-        let grow_limit_bytes = 64 * (data_bytes + (64 << 20));
-        let open = OpenOptions { grow_limit_bytes, ..OpenOptions::with_scheme(scheme) };
-        let map = MapOptions { domain, max_len: grow_limit_bytes, ..MapOptions::default() };
+        let (open, map) = options.to_open();
         let bytes = u64::from(threads) * lane_bytes + data_bytes + (1 << 20);
         let pool = Pool::create_with(path, bytes, &create, &open, &map).map_err(named)?;
         let tree = pool.lane().map_err(named)?.run(|tx| {
@@ -52,6 +50,32 @@ impl Ours {
         });
         let tree = tree.map_err(EngineError::of(scheme.name()))?;
         Ok(Self { pool, tree, options, files: Files(path.to_owned()) })
+    }
+
+    /// Opens a pool that was made so, through recovery.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn open(path: &Path, options: OursOptions) -> Result<Self, EngineError> {
+        let named = EngineError::of(options.scheme.name());
+        let (open, map) = options.to_open();
+        let pool = Pool::open_with(path, &open, &map).map_err(named)?;
+        let root = pool.root().map_err(named)?;
+        let (root, _) =
+            root.ok_or_else(|| EngineError::new(options.scheme.name(), "the pool has no tree"))?;
+        let tree = pool.lane().map_err(named)?.run(|tx| ByteTree::open(tx, root));
+        let tree = tree.map_err(EngineError::of(options.scheme.name()))?;
+        Ok(Self { pool, tree, options, files: Files(path.to_owned()) })
+    }
+}
+
+impl OursOptions {
+    fn to_open(self) -> (OpenOptions, MapOptions) {
+        let grow_limit_bytes = 64 * (self.data_bytes + (64 << 20));
+        let open = OpenOptions { grow_limit_bytes, ..OpenOptions::with_scheme(self.scheme) };
+        let map =
+            MapOptions { domain: self.domain, max_len: grow_limit_bytes, ..MapOptions::default() };
+        (open, map)
     }
 }
 
@@ -63,7 +87,10 @@ impl Engine for Ours {
     fn settings(&self) -> String {
         let OursOptions { lane_bytes, threads, .. } = self.options;
         let domain = self.pool.medium().domain();
-        format!("B+tree, domain {domain}, {threads} lanes with {} KiB of log", lane_bytes >> 10)
+        format!(
+            "B+tree, domain {domain}, {threads} lanes with up to {} KiB of log",
+            lane_bytes >> 10
+        )
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>, EngineError> {
@@ -80,8 +107,9 @@ impl Engine for Ours {
     }
 
     fn log_bytes(&self) -> u64 {
-        let fences = self.pool.header().geometry.fence_log_bytes();
-        u64::from(self.options.threads) * self.options.lane_bytes + fences
+        let heap_at = self.pool.header().geometry.heap_at;
+        let heap_bytes = self.pool.medium().len() - heap_at;
+        self.bytes_on_disk().saturating_sub(heap_bytes)
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Redb {
 }
 
 impl Redb {
-    pub fn create(folder: &Path) -> Result<Self, EngineError> {
+    /// Opens the database in a folder, or makes one.
+    pub fn open(folder: &Path) -> Result<Self, EngineError> {
         let database =
             Database::create(folder.join("pairs.redb")).map_err(EngineError::of(NAME))?;
         let engine = Self { database, files: Files(folder.to_owned()) };

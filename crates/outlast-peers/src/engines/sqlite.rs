@@ -15,11 +15,12 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    pub fn create(folder: &Path) -> Result<Self, EngineError> {
+    /// Opens the database in a folder, or makes one.
+    pub fn open(folder: &Path) -> Result<Self, EngineError> {
         let engine = Self { path: folder.join("pairs.db"), files: Files(folder.to_owned()) };
         let made = engine.connect().and_then(|connection| {
             connection.execute_batch(
-                "CREATE TABLE pairs (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+                "CREATE TABLE IF NOT EXISTS pairs (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
             )
         });
         made.map_err(EngineError::of(NAME))?;

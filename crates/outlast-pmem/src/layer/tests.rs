@@ -46,6 +46,8 @@ impl Medium for Heard {
         begin_fence_log(region: FenceRegion, first: u64) = ();
         fence_log_used_bytes() -> u64 = 5;
         write_in_place() -> Result<(), MapError> = Ok(());
+        allocate(at: PoolOffset, len: u64) -> Result<(), MapError> = Ok(());
+        release(at: PoolOffset, len: u64) = ();
         persistence() -> Option<Domain> = Some(Domain::Page);
         sync_count() -> u64 = 11;
         file() -> Option<&std::fs::File> = None;
@@ -95,6 +97,8 @@ fn call_all<M: Medium>(medium: &M) {
     medium.begin_fence_log(FenceRegion { halves: ByteRange::new(at, 0), salt: 0 }, 0);
     assert_eq!(medium.fence_log_used_bytes(), 5);
     medium.write_in_place().unwrap();
+    medium.allocate(at, 64).unwrap();
+    medium.release(at, 64);
     assert_eq!(medium.persistence(), Some(Domain::Page));
     assert_eq!(medium.sync_count(), 11);
     assert!(medium.file().is_none());

@@ -3,11 +3,12 @@
 //! * **F1** A mapped file has the name that it was opened by, at the moment it is locked. Whatever
 //!   replaces a file by renaming another over it holds the lock of the one that has the name;
 //!   so what is locked and named stays so until it is unlocked.
-//! * **F2** A file opened for writing has no holes: a store into one would need space that the
-//!   file system may not have, and end in a signal.
+//! * **F2** A file opened for writing has no holes, or its user allocates them before it stores there: a store
+//!   into one would need space that the file system may not have, and end in a signal.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -136,18 +137,21 @@ pub(super) fn allocate(path: &Path, file: &File, from: u64, to: u64) -> Result<(
     })
 }
 
-/// Allocates what the file has of holes (F2). Its content stays as it is.
-pub(super) fn fill_holes(path: &Path, file: &File, len: u64) -> Result<(), MapError> {
+/// Allocates the holes in a part of the file (F2). Its content stays as it is.
+pub(super) fn fill_holes(path: &Path, file: &File, part: Range<u64>) -> Result<(), MapError> {
     let failed = |error| MapError::io(path, "allocate the holes of", error);
-    if !os::may_have_holes(file, len).map_err(failed)? {
+    if part.is_empty() || !os::may_have_holes(file, part.clone()).map_err(failed)? {
         return Ok(());
     }
-    let (holes, free) = (os::hole_bytes(file, len).map_err(failed)?, os::free_bytes(file));
+    // Blocks are counted for the whole file, so that a part of it may have no holes after all.
+    let all = file.metadata().map_err(failed)?.len();
+    let holes = os::hole_bytes(file, all).map_err(failed)?.min(part.end - part.start);
+    let free = os::free_bytes(file);
     let no_space = || MapError::Holes { path: path.to_owned(), holes, free };
-    if free.is_some_and(|free| free < holes) {
+    if part == (0..all) && free.is_some_and(|free| free < holes) {
         return Err(no_space());
     }
-    os::allocate_holes(file, len).map_err(|error| match error.kind() {
+    os::allocate_holes(file, part).map_err(|error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => no_space(),
         _ => failed(error),
     })

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -88,7 +89,7 @@ pub(crate) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
 }
 
 /// Holes are not looked for here: a store into one may need space that is not there.
-pub(crate) fn may_have_holes(_file: &File, _len: u64) -> io::Result<bool> {
+pub(crate) fn may_have_holes(_file: &File, _part: Range<u64>) -> io::Result<bool> {
     Ok(false)
 }
 
@@ -98,9 +99,12 @@ pub(crate) fn hole_bytes(_file: &File, _len: u64) -> io::Result<u64> {
 }
 
 /// Not reached: no hole was found.
-pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
+pub(crate) fn allocate_holes(_file: &File, _part: Range<u64>) -> io::Result<()> {
     Ok(())
 }
+
+/// Blocks stay where holes are not looked for.
+pub(crate) fn release(_file: &File, _pages: Range<u64>) {}
 
 /// Left to the system here.
 pub(crate) fn forget_cached(_file: &File) {}

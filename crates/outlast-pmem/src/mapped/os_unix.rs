@@ -135,7 +135,7 @@ impl Mapping {
     #[cfg(target_os = "linux")]
     pub fn cover_holes(&self, file: &File, len: u64) -> io::Result<()> {
         let mapped = self.mapped.load(Ordering::Relaxed);
-        for hole in holes(file, len)? {
+        for hole in holes(file, 0..len)? {
             let Range { start: from, end } = pages_in_hole(hole, len, mapped, page_bytes());
             if from < end {
                 let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
@@ -293,37 +293,38 @@ pub(crate) fn hole_bytes(file: &File, len: u64) -> io::Result<u64> {
     Ok(len.saturating_sub(file.metadata()?.blocks() * 512))
 }
 
-/// Whether some of the file may not be allocated. Space that is allocated and was never written
+/// Whether some of a part of the file may not be allocated. Space that is allocated and was never written
 /// looks like a hole on some file systems.
 #[cfg(target_os = "linux")]
-pub(crate) fn may_have_holes(file: &File, len: u64) -> io::Result<bool> {
-    if volatile_fs(file).is_some() {
+pub(crate) fn may_have_holes(file: &File, part: Range<u64>) -> io::Result<bool> {
+    let is_whole = part.start == 0 && part.end == file.metadata()?.len();
+    if is_whole && volatile_fs(file).is_some() {
         // Blocks are pages of the file there and nothing else.
-        return Ok(hole_bytes(file, len)? > 0);
+        return Ok(hole_bytes(file, part.end)? > 0);
     }
-    Ok(hole_after(file, 0, len)?.is_some())
+    Ok(hole_after(file, part.start, part.end)?.is_some())
 }
 
 /// Elsewhere holes are not looked for: a store into one may need space that is not there.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn may_have_holes(_file: &File, _len: u64) -> io::Result<bool> {
+pub(crate) fn may_have_holes(_file: &File, _part: Range<u64>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Allocates every hole; what the file holds stays.
+/// Allocates every hole of a part of the file, whose content stays.
 #[cfg(target_os = "linux")]
-pub(crate) fn allocate_holes(file: &File, len: u64) -> io::Result<()> {
+pub(crate) fn allocate_holes(file: &File, part: Range<u64>) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
     loop {
-        match fallocate(file, FallocateFlags::empty(), 0, len) {
+        match fallocate(file, FallocateFlags::empty(), part.start, part.end - part.start) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }
     }
-    for hole in holes(file, len)? {
+    for hole in holes(file, part)? {
         super::locked::write_zeros(file, hole.start, hole.end)?;
     }
     Ok(())
@@ -331,15 +332,27 @@ pub(crate) fn allocate_holes(file: &File, len: u64) -> io::Result<()> {
 
 /// Not reached: no hole was found.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
+pub(crate) fn allocate_holes(_file: &File, _part: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Every hole of the file's first `len` bytes, in order.
+/// Gives the blocks of whole pages back to the file system, which then read as zeros. Where it cannot, they stay.
 #[cfg(target_os = "linux")]
-fn holes(file: &File, len: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
-    let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(hole) = hole_after(file, at, len)? {
+pub(crate) fn release(file: &File, pages: Range<u64>) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let _ = fallocate(file, punch, pages.start, pages.end - pages.start);
+}
+
+/// Blocks stay where holes are not looked for.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn release(_file: &File, _pages: Range<u64>) {}
+
+/// Every hole of a part of the file, in order.
+#[cfg(target_os = "linux")]
+fn holes(file: &File, part: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    let (mut found, mut at) = (Vec::new(), part.start);
+    while let Some(hole) = hole_after(file, at, part.end)? {
         at = hole.end;
         found.push(hole);
     }

@@ -42,7 +42,7 @@ impl Mapped {
         }
         let len = found.max(len);
         if memory == Memory::AtOnce {
-            fill_holes(path, &file, len)?;
+            fill_holes(path, &file, 0..len)?;
         }
         let options =
             MapOptions { domain: Some(Domain::Process), max_len: len, ..MapOptions::default() };

@@ -112,6 +112,8 @@ pub(crate) struct Heap {
     pub keeps_chunks: bool,
     /// Free chunks that requests leave alone.
     pub held_back: u64,
+    /// How often free chunks were taken in this opening.
+    pub takings: u64,
     /// Ranges stored to without a transaction's log since the caller took note last.
     changed: Vec<ByteRange>,
 }
@@ -130,6 +132,7 @@ impl Heap {
             regions: Vec::new(),
             keeps_chunks: false,
             held_back: 0,
+            takings: 0,
             changed: Vec::new(),
         };
         heap.grow_to(chunks);
@@ -393,6 +396,7 @@ impl Heap {
         for chunk in first..first + chunks {
             self.free.remove(&chunk);
         }
+        self.takings += 1;
         self.mark_run(first, chunks);
         Ok(first)
     }
@@ -447,6 +451,7 @@ impl Heap {
     /// class's along with it.
     fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
         let mut chunks = vec![chunk];
+        self.takings += 1;
         if io.medium.is_paged() && !self.keeps_chunks {
             let spare = self.free.len().saturating_sub(self.held_back as usize);
             let more = self.chunks_ahead(class, kind).min(spare);

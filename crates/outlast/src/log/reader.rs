@@ -42,11 +42,11 @@ pub(crate) enum Life {
 /// Appends the lane's complete live records to `out`, oldest first, `Detached`, `Continued` and
 /// `Wrap` followed and left out. Records that the floor has passed are read over; reading stops
 /// at the first other place without a live record. With `proves_end`, what lies behind is looked at
-/// (LOG-8).
+/// (LOG-8). `ends_by_wrap` says that each lap does, which keeps a line for that.
 pub(crate) fn read_lane<M: Medium>(
     io: Io<'_, M>,
     tail: Place,
-    proves_end: bool,
+    (proves_end, ends_by_wrap): (bool, bool),
     life: &dyn Fn(Seq) -> Life,
     out: &mut Vec<LiveRecord>,
 ) -> Result<(), LogDamage> {
@@ -69,7 +69,7 @@ pub(crate) fn read_lane<M: Medium>(
             is_around = true;
         }
         let end = |last| {
-            let behind = Behind { tail, end: place, is_around, first };
+            let behind = Behind { tail, end: place, is_around, first, ends_by_wrap };
             behind.is_empty(io, &|seq| proves_end && life(seq) == Life::Live, last)
         };
         let is_live = |seq| life(seq) == Life::Live && seq >= last;
@@ -145,7 +145,7 @@ pub(crate) fn read_lane<M: Medium>(
                     }
                     Found::Nothing | Found::Unfinished { .. } => {
                         place.line -= lines;
-                        let behind = Behind { tail, end: place, is_around, first };
+                        let behind = Behind { tail, end: place, is_around, first, ends_by_wrap };
                         return behind.is_empty(
                             io,
                             &|seq| proves_end && life(seq) == Life::Live,
@@ -168,6 +168,8 @@ struct Behind {
     is_around: bool,
     /// The number of the first live record that was read.
     first: Option<Seq>,
+    /// Each lap keeps a line for a `Wrap`.
+    ends_by_wrap: bool,
 }
 
 impl Behind {
@@ -178,7 +180,7 @@ impl Behind {
         is_live: &dyn Fn(Seq) -> bool,
         last: Seq,
     ) -> Result<(), LogDamage> {
-        let Self { tail, end, is_around, first } = *self;
+        let Self { tail, end, is_around, first, .. } = *self;
         let is_earlier = |seq| first.is_some_and(|first| seq < first);
         let is_left_out = |seq| is_live(seq) && (seq > last || is_earlier(seq));
         let in_ring = end.region == tail.region;
@@ -243,10 +245,11 @@ impl Behind {
             RecordKind::Detached => parts_before + 1,
             _ => head.lines,
         };
-        let Self { end, .. } = self;
+        let Self { end, ends_by_wrap, .. } = self;
+        let rest = end.region.lines - u64::from(*ends_by_wrap) - end.line;
         match place.line > end.line {
             true => first <= end.line,
-            false => first == 0 && lines > end.region.lines - end.line,
+            false => first == 0 && lines > rest,
         }
     }
 }
@@ -335,7 +338,8 @@ fn read_before<M: Medium>(
             }
             Found::Nothing | Found::Unfinished { .. } => {
                 let end = Place::sealed(region, line);
-                let behind = Behind { tail: end, end, is_around: false, first: None };
+                let behind =
+                    Behind { tail: end, end, is_around: false, first: None, ends_by_wrap: false };
                 behind.is_empty(io, &|seq| life(seq) == Life::Live, last)?;
                 return Ok(last);
             }
@@ -376,7 +380,7 @@ pub(crate) fn read_undo<M: Medium>(
     let mut records = Vec::new();
     for (_, part) in parts.into_iter().filter(|_| of_undo) {
         if records.is_empty() {
-            read_lane(io, Place::sealed(part, 0), true, life, &mut records)?;
+            read_lane(io, Place::sealed(part, 0), (true, false), life, &mut records)?;
         }
     }
     Ok(records)
@@ -408,7 +412,7 @@ mod tests {
             false => Life::Dead,
         };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium), tail, true, &life, &mut out).unwrap();
+        read_lane(Io::new(medium), tail, (true, false), &life, &mut out).unwrap();
         out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
     }
 
@@ -488,7 +492,9 @@ mod tests {
     fn damage_of(medium: &Heap, tail: u64, floor: u64) -> Option<PoolOffset> {
         let life = |seq: Seq| if seq >= Seq::new(1, floor) { Life::Live } else { Life::Passed };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium), tail, true, &life, &mut Vec::new()).err().map(|e| e.line)
+        read_lane(Io::new(medium), tail, (true, false), &life, &mut Vec::new())
+            .err()
+            .map(|e| e.line)
     }
 
     /// LOG-8.
@@ -573,6 +579,8 @@ mod tests {
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
         let tail = Place::sealed(RING, 0);
-        assert!(read_lane(Io::new(&medium), tail, true, &|_| Life::Live, &mut out).is_err());
+        assert!(
+            read_lane(Io::new(&medium), tail, (true, false), &|_| Life::Live, &mut out).is_err()
+        );
     }
 }

@@ -25,6 +25,8 @@ pub enum Shows {
     Numbers,
     /// Where fences go to a log of their own, in power cuts of the domain `page`.
     Fences,
+    /// Where rings grow, in power cuts of the domain `page`.
+    Rings,
     /// As numbers, where others back off while one runs alone.
     BackOff,
     /// Not at all: it is unusual and sound, and a checker that flags it is wrong.

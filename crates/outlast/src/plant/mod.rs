@@ -232,6 +232,8 @@ plants! {
         "Streamed: what is left of the ring behind the last record of a lap keeps older laps (LOG-5).";
     RingNotZeroed = "ring-not-zeroed", Laps, |_| true,
         "Streamed: a lane's ring keeps what stood there in another form, or long ago (LOG-5).";
+    RingLongerFirst = "ring-longer-first", Rings, |_| true,
+        "A ring that grows is in use before its lines are blank (RING-2).";
     VersionsNotPassed = "versions-not-passed", Numbers, |it| it.is_redo(),
         "Redo: a number is drawn without a look at the versions of what its transaction stores \
          to (NUMBER-1).";

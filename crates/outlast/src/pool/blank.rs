@@ -4,7 +4,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
-use crate::layout::{Geometry, HEADER_PAGE_BYTES, LANE_FLOOR, LANE_SEEN, LANE_TAIL};
+use crate::layout::{Geometry, HEADER_PAGE_BYTES, LANE_FLOOR, LANE_LINES, LANE_SEEN, LANE_TAIL};
 use crate::log::BLANK;
 use crate::pool::fences;
 use crate::sealed::seal_at;
@@ -16,10 +16,14 @@ const FIRST_FENCE: u64 = 1;
 const PIECE_BYTES: u64 = 4096;
 
 /// The header line of a lane, at that place, whose ring is blank.
-fn header_line(at: PoolOffset) -> [u64; 8] {
+fn header_line(geometry: &Geometry, at: PoolOffset) -> [u64; 8] {
     let mut words = [0; 8];
     for word in [LANE_TAIL, LANE_FLOOR, LANE_SEEN] {
         words[(word / 8) as usize] = seal_at(0, at.plus(word));
+    }
+    if geometry.has_short_rings {
+        let lines = geometry.ring_lines_first();
+        words[(LANE_LINES / 8) as usize] = seal_at(lines, at.plus(LANE_LINES));
     }
     words
 }
@@ -41,12 +45,15 @@ pub(crate) fn fill(geometry: &Geometry, at: PoolOffset, out: &mut [u8]) {
     let lanes_end = geometry.lane_at(geometry.lanes as usize);
     for (line, bytes) in (0..).zip(out.as_chunks_mut::<{ LINE_BYTES as usize }>().0) {
         let at = at.plus(line * LINE_BYTES);
+        let line_of_lane = (at.0 - HEADER_PAGE_BYTES) % geometry.lane_bytes / LINE_BYTES;
         let words = if at.0 >= lanes_end.0 {
             behind_lanes(geometry, at)
-        } else if (at.0 - HEADER_PAGE_BYTES).is_multiple_of(geometry.lane_bytes) {
-            header_line(at)
-        } else {
+        } else if line_of_lane == 0 {
+            header_line(geometry, at)
+        } else if line_of_lane <= geometry.ring_lines_first() {
             [BLANK; 8]
+        } else {
+            [0; 8]
         };
         *bytes = bytemuck::cast(words.map(u64::to_le));
     }

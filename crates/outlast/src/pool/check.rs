@@ -13,14 +13,17 @@ use crate::alloc::{ChunkWord, class::Class};
 use crate::checksums::Fault;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
-use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
+use crate::layout::{
+    HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_LINES, LANE_SEEN, LANE_TAIL, TAG_AT,
+};
 use crate::log::record::untag;
 use crate::log::streamed::Lap;
-use crate::log::{self, BLANK, Region};
+use crate::log::{self, BLANK};
 use crate::pool::fences;
 use crate::pool::open::read_floor;
 use crate::pool::{
-    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed,
+    LANE_FLOOR_UNPROVEN, LANE_LINES_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN,
+    RecoveredPool, load_sealed, ring_in_use,
 };
 use crate::recover::is_closed;
 use crate::transact::BlockKind;
@@ -347,8 +350,8 @@ impl<M: Medium> RecoveredPool<M> {
         }
         let page = [crate::layout::FLOOR_AT, crate::layout::ROOT_AT, crate::layout::CHUNKS_AT];
         let page = page.map(|word| (word, 8));
-        let lanes =
-            (0..geometry.lanes as usize).map(|lane| (geometry.lane_at(lane), LANE_SEEN + 8));
+        let used = LANE_SEEN + if geometry.has_short_rings { 16 } else { 8 };
+        let lanes = (0..geometry.lanes as usize).map(|lane| (geometry.lane_at(lane), used));
         for (line, used) in page.into_iter().chain(lanes) {
             for at in (used..LINE_BYTES).step_by(8).map(|i| line.plus(i)) {
                 if self.medium().load_u64(at) != 0 {
@@ -380,7 +383,11 @@ impl<M: Medium> RecoveredPool<M> {
                 (LANE_TAIL, LANE_TAIL_UNPROVEN),
                 (LANE_FLOOR, LANE_FLOOR_UNPROVEN),
                 (LANE_SEEN, LANE_SEEN_UNPROVEN),
+                (LANE_LINES, LANE_LINES_UNPROVEN),
             ] {
+                if word == LANE_LINES && !geometry.has_short_rings {
+                    continue;
+                }
                 if load_sealed(self.medium(), at.plus(word), what).is_err() {
                     report.findings.push(damaged(at.plus(word), what));
                 }
@@ -398,8 +405,7 @@ impl<M: Medium> RecoveredPool<M> {
             false => visit(at, what),
         };
         for lane in 0..geometry.lanes as usize {
-            let (at, lines) = (geometry.ring_at(lane), geometry.ring_lines());
-            let ring = Region { at, lines, is_elsewhere: false };
+            let Ok(ring) = ring_in_use(self.medium(), geometry, lane) else { continue };
             let tail = load_sealed(self.medium(), geometry.lane_at(lane).plus(LANE_TAIL), "");
             let place = tail.ok().and_then(|tail| log::place_of_tail(ring, tail));
             let is_damaged = |tail: Lap, line: u64| {
@@ -407,7 +413,7 @@ impl<M: Medium> RecoveredPool<M> {
                 let lap = tail.after(u64::from(is_around));
                 log::streamed::is_damaged(self.medium(), ring, line, lap)
             };
-            for line in 0..lines {
+            for line in 0..ring.lines {
                 let tag_at = ring.line(line).plus(TAG_AT);
                 match place.map(|place| place.lap) {
                     None => break,

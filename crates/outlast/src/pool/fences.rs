@@ -11,7 +11,7 @@
 //!   step is durable before the next. Under that line nothing of the log is read, and a word of it that is
 //!   not blank is damage by which nothing is lost.
 
-use outlast_pmem::{FenceRegion, FoundFences, Medium, Overlay, read_fences};
+use outlast_pmem::{FenceRegion, FoundFences, MapError, Medium, Overlay, read_fences};
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::error::PoolError;
@@ -186,6 +186,16 @@ impl Fences {
         view
     }
 
+    /// Takes space for lines of rings, whose growth may be durable here alone (RING-2).
+    fn allocate<M: Medium>(&self, medium: &M, geometry: &Geometry) -> Result<(), MapError> {
+        let in_lanes = self.found.lines.range(..geometry.fence_log_at().line());
+        let mut pages: Vec<u64> =
+            in_lanes.map(|(line, _)| line.start().0 / PAGE_BYTES_MAX).collect();
+        pages.dedup();
+        let page = |page: &u64| PoolOffset(page * PAGE_BYTES_MAX);
+        pages.iter().map(page).try_for_each(|at| medium.allocate(at, PAGE_BYTES_MAX))
+    }
+
     /// Puts the lines back, and begins the log anew.
     pub fn put_back<M: Medium>(&self, io: Io<'_, M>, header: &Header) -> Result<(), PoolError> {
         // A page cache outlives its process, and shows what no disk has.
@@ -195,6 +205,7 @@ impl Fences {
             io.medium.write_in_place()?;
         }
         let Some(region) = region(header) else { return Ok(()) };
+        self.allocate(io.medium, &header.geometry)?;
         let put_back = || {
             let lines = self.found.lines.iter();
             for (line, words) in lines.filter(|line| !is_believed || is_newer(io.medium, *line)) {

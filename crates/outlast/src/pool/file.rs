@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Overlay, read_beside};
+use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, Overlay, read_beside};
+use outlast_trace::PoolOffset;
 
 use crate::error::PoolError;
 use crate::layout::{HEADER_PAGE_BYTES, MAGIC};
 use crate::pool::open::peek;
 use crate::pool::{
-    CreateOptions, Header, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool,
+    CreateOptions, Header, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool, ring_in_use,
 };
 use crate::versions::{Versions, WritersPlace};
 
@@ -98,17 +99,37 @@ impl UnrecoveredPool<Mapped> {
         let path = path.as_ref();
         let is_alone = map.read_only || map.alone;
         let place = if is_alone { None } else { WritersPlace::of_path(path) };
-        let pool = Self::open(Mapped::open(path, map).map_err(|error| match error {
+        let pool = Self::open(Mapped::open_sparse(path, map).map_err(|error| match error {
             MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
                 PoolError::NotAPool { path: Some(path.to_owned()) }
             }
             error => error.into(),
         })?)
         .map_err(|error| error.of_file(path))?;
+        if !map.read_only {
+            pool.allocate_all_in_use()?;
+        }
         match is_alone {
             true => Ok(pool),
             false => Ok(pool.with_versions(|pool, header| Versions::open(pool, header, place))?),
         }
+    }
+}
+
+impl UnrecoveredPool<Mapped> {
+    /// Takes space for the holes of the file, but for those in parts of rings that are not in use (RING-1).
+    fn allocate_all_in_use(&self) -> Result<(), MapError> {
+        let (medium, geometry) = (self.medium(), &self.header().geometry);
+        let mut from = PoolOffset(0);
+        for lane in (0..geometry.lanes as usize).filter(|_| geometry.has_short_rings) {
+            // A ring whose length is damaged is looked at as a whole.
+            let lines = ring_in_use(medium, geometry, lane).map_or(0, |ring| ring.lines);
+            let lines = if lines == 0 { geometry.ring_lines() } else { lines };
+            let unused = geometry.ring_behind(lane, lines);
+            medium.allocate(from, unused.at.0 - from.0)?;
+            from = unused.end();
+        }
+        medium.allocate(from, medium.len() - from.0)
     }
 }
 

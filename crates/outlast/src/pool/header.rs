@@ -8,10 +8,10 @@ use crate::alloc::store_free_words;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
-    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_FENCE_LOG, FLAG_LITERAL, FLAGS_AT, FLOOR_AT,
-    FORMAT_VERSION, Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT,
-    LANE_BYTES_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT,
-    UUID_AT, VERSION_AT,
+    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_FENCE_LOG, FLAG_LITERAL, FLAG_SHORT_RINGS,
+    FLAGS_AT, FLOOR_AT, FORMAT_VERSION, Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES,
+    HEAP_AT_AT, LANE_BYTES_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, LANES_AT, MAGIC, POOL_BYTES_MAX,
+    ROOT_AT, UUID_AT, VERSION_AT,
 };
 use crate::log::BLANK;
 use crate::plant::Plant;
@@ -46,10 +46,11 @@ impl Header {
         put(LANE_BYTES_AT, &self.geometry.lane_bytes.to_le_bytes());
         put(CHUNK_BYTES_AT, &self.geometry.chunk_bytes.to_le_bytes());
         put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
-        let checksums = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
-        let literal = if self.geometry.literal { FLAG_LITERAL } else { 0 };
-        let flags =
-            checksums | literal | if self.geometry.has_fence_log { FLAG_FENCE_LOG } else { 0 };
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        let flags = flag(self.geometry.checksums, FLAG_CHECKSUMS)
+            | flag(self.geometry.literal, FLAG_LITERAL)
+            | flag(self.geometry.has_fence_log, FLAG_FENCE_LOG)
+            | flag(self.geometry.has_short_rings, FLAG_SHORT_RINGS);
         put(FLAGS_AT, &flags.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
         bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -86,7 +87,8 @@ impl Header {
             return Err(PoolError::Version { found: version, expected: FORMAT_VERSION });
         }
         let flags = u64_at(FLAGS_AT);
-        if !matches!(flags & !FLAG_FENCE_LOG, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
+        let of_logs = FLAG_FENCE_LOG | FLAG_SHORT_RINGS;
+        if !matches!(flags & !of_logs, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
             return Err(PoolError::Flags { found: flags });
         }
         if flags & FLAG_LITERAL != 0 && !cfg!(feature = "lab") {
@@ -100,6 +102,7 @@ impl Header {
             checksums: flags & FLAG_CHECKSUMS != 0,
             literal: flags & FLAG_LITERAL != 0,
             has_fence_log: flags & FLAG_FENCE_LOG != 0,
+            has_short_rings: flags & FLAG_SHORT_RINGS != 0,
         };
         if let Some(flaw) = geometry.flaw() {
             return Err(damaged(flaw));
@@ -171,7 +174,8 @@ fn body_is_header(bytes: &[u8; HEADER_BYTES]) -> bool {
 pub struct CreateOptions {
     /// Threads that can run transactions at the same time.
     pub lanes: u32,
-    /// Bytes of log of each lane, a multiple of 64. Longer logs are swept less often.
+    /// Bytes of log of each lane, a multiple of 64. Longer logs are swept less often. In the domain `page` a lane's log
+    /// begins with 16 KiB and grows with its use up to this length.
     pub lane_bytes: u64,
     /// Bytes of a heap chunk, a power of two from 4 KiB to 1 MiB; `None` chooses by the pool's
     /// size. They limit blocks: the largest has `chunk_bytes`² ÷ 8 bytes less a chunk, which is all
@@ -184,8 +188,8 @@ pub struct CreateOptions {
     /// nothing verifies loads: what a medium has changed is returned as if it had been stored.
     pub checksums: bool,
     /// Bytes of the log of fences, to which a fence in the domain `page` writes lines in place of pages; 0 for
-    /// none, at least 8 KiB else. `None` takes a sixteenth of a pool of 4 MiB or more, up to 16 MiB, where it is
-    /// created in that domain.
+    /// none, at least 8 KiB else. `None` takes a 64th of what lanes leave of a pool of 4 MiB or more, up to 4 MiB, where
+    /// it is created in that domain.
     pub fence_log_bytes: Option<u64>,
 }
 
@@ -230,8 +234,10 @@ impl CreateOptions {
     /// The same with a log of fences of the usual length, if none is asked for and there is room.
     fn with_usual_fence_log(self, len: u64) -> Self {
         const LEAST: u64 = 4 << 20;
-        const MOST: u64 = 16 << 20;
-        let usual = if len < LEAST { 0 } else { (len / 16).min(MOST) };
+        const MOST: u64 = 4 << 20;
+        let lanes_bytes = u64::from(self.lanes).saturating_mul(self.lane_bytes);
+        let of_heap = len.saturating_sub(lanes_bytes) / 64;
+        let usual = if len < LEAST { 0 } else { of_heap.clamp(FENCE_LOG_BYTES_MIN, MOST) };
         let with = Self { fence_log_bytes: self.fence_log_bytes.or(Some(usual)), ..self };
         if with.geometry(len).is_ok() { with } else { self }
     }
@@ -273,7 +279,10 @@ pub(crate) fn format<M: Medium>(
         true => options.with_usual_fence_log(medium.len()),
         false => *options,
     };
-    let geometry = options.geometry_under(scheme, medium.len())?;
+    let mut geometry = options.geometry_under(scheme, medium.len())?;
+    if medium.is_paged() && !geometry.literal {
+        geometry = geometry.with_short_rings();
+    }
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
     let header = Header { version: FORMAT_VERSION, uuid, geometry };
     let bytes = header.to_bytes();
@@ -289,11 +298,17 @@ pub(crate) fn format<M: Medium>(
     if !io.plants(Plant::MagicFirst) {
         io.fence(Site::HeaderBody);
     }
-    let logs_end = match geometry.has_fence_log {
-        true => PoolOffset(geometry.heap_at),
-        false => geometry.lane_at(geometry.lanes as usize),
-    };
-    blank::store(io, Site::Blank, &geometry, geometry.lane_at(0), logs_end);
+    for lane in 0..geometry.lanes as usize {
+        let unused = geometry.ring_behind(lane, geometry.ring_lines_first());
+        blank::store(io, Site::Blank, &geometry, geometry.lane_at(lane), unused.at);
+        if unused.len > 0 {
+            medium.release(unused.at, unused.len);
+        }
+    }
+    if geometry.has_fence_log {
+        let lanes_end = geometry.lane_at(geometry.lanes as usize);
+        blank::store(io, Site::Blank, &geometry, lanes_end, PoolOffset(geometry.heap_at));
+    }
     store_free_words(medium, &geometry, 0, chunks, |words| {
         io.flush(Site::Blank, words.at, words.len);
     });
@@ -306,6 +321,7 @@ pub(crate) fn format<M: Medium>(
 
 pub(crate) const LANE_SEEN_UNPROVEN: &str = "the floor that a lane saw does not prove itself";
 pub(crate) const LANE_TAIL_UNPROVEN: &str = "a lane's tail does not prove itself";
+pub(crate) const LANE_LINES_UNPROVEN: &str = "the length of a lane's ring does not prove itself";
 pub(crate) const LANE_FLOOR_UNPROVEN: &str = "a lane's floor does not prove itself";
 
 /// The payload of a sealed metadata word.

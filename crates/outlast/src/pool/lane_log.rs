@@ -1,5 +1,7 @@
 //! The writing end of a lane's log, and where in its ring the next record goes.
 
+use std::sync::atomic::Ordering;
+
 use outlast_pmem::Medium;
 
 use crate::io::{Io, Site};
@@ -26,6 +28,10 @@ pub(crate) struct LaneLog {
     pub stale: u64,
     /// The ring holds records of the form that the pool's scheme writes, or none.
     pub is_laid_out: bool,
+    /// How often chunks of the heap were taken when the ring was looked at last for more room, and about how many lines
+    /// were logged since that had changed.
+    pub heap_takings: u64,
+    pub lines_since_growth: u64,
     /// Append-only log: where it goes on; `None` at the start of the ring.
     #[cfg(feature = "lab")]
     pub commands: Option<(Region, u64)>,
@@ -42,6 +48,8 @@ impl LaneLog {
             half: 0,
             stale: 0,
             is_laid_out: false,
+            heap_takings: 0,
+            lines_since_growth: 0,
             #[cfg(feature = "lab")]
             commands: None,
         }
@@ -53,7 +61,23 @@ impl LaneLog {
         if self.placed != self.head {
             self.find_place(slot);
         }
-        slot.ring.lines - self.place.line
+        slot.end.load(Ordering::Relaxed) - self.place.line
+    }
+
+    /// Free lines that a record of `lines` lines needs behind `head`: without a place in this lap, also the rest of the
+    /// whole ring.
+    #[inline(always)]
+    pub fn lines_needed(&mut self, slot: &LaneSlot, lines: u64) -> u64 {
+        match self.lines_left_of_lap(slot) < lines {
+            true => slot.ring.lines - self.place.line + lines,
+            false => lines,
+        }
+    }
+
+    /// Whether the lane goes on in the lap of the position `tail`: lines that are added to the ring are free then.
+    pub fn is_in_lap_of(&mut self, slot: &LaneSlot, tail: u64) -> bool {
+        self.lines_left_of_lap(slot);
+        self.head - tail <= self.place.line
     }
 
     #[inline(never)]
@@ -73,14 +97,15 @@ impl LaneLog {
         lines: u64,
     ) {
         if lines > self.lines_left_of_lap(slot) {
-            self.wrap(io, site, seq);
+            self.wrap(io, site, slot, seq);
         }
     }
 
     #[inline(never)]
-    fn wrap<M: Medium>(&mut self, io: Io<'_, M>, site: Site, seq: Seq) {
+    fn wrap<M: Medium>(&mut self, io: Io<'_, M>, site: Site, slot: &LaneSlot, seq: Seq) {
         let end = self.place;
-        end.append_wrap(io, site, seq);
+        let in_use = Region { lines: slot.lines(), ..end.region };
+        Place { region: in_use, ..end }.append_wrap(io, site, seq);
         self.placed += end.region.lines - end.line;
         self.place = end.next_lap();
     }

@@ -1,7 +1,7 @@
 //! Lanes: one thread's session with a pool, with its log and its volatile buffers.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::{Call, Mapped, Mark, Medium};
 
@@ -21,7 +21,7 @@ use crate::pool::lane_log::LaneLog;
 use crate::pool::own_error::keep_own;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
-use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
+use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed, ring_in_use};
 use crate::scheme::Role;
 use crate::scheme::redo::{LONG, SHORT};
 use crate::seq::Seq;
@@ -38,7 +38,12 @@ const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 /// The place of a lane in its pool: what other threads may look at, and the rest while the lane is
 /// not taken.
 pub(crate) struct LaneSlot {
+    /// All of it, which may be longer than the part in use.
     pub ring: Region,
+    /// The line by which the records of a lap end, so that a `Wrap` fits behind. Only the lane's own thread moves it.
+    pub(super) end: AtomicU64,
+    /// Half of the part in use.
+    pub(super) longest: AtomicU64,
     /// Position 0 of this opening.
     pub first: Place,
     /// The ring is made blank before anything is logged there.
@@ -115,19 +120,21 @@ impl LaneSlot {
         streams: bool,
     ) -> Result<Self, PoolError> {
         let at = geometry.lane_at(id);
-        let (lines, is_elsewhere) = (geometry.ring_lines(), false);
-        let ring = Region { at: geometry.ring_at(id), lines, is_elsewhere };
+        let in_use = ring_in_use(io.medium, geometry, id)?;
+        let ring = Region { lines: geometry.ring_lines(), ..in_use };
         let tail = load_sealed(io.medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
-        let tail = log::place_of_tail(ring, tail).expect("recovery has read it");
+        let tail = log::place_of_tail(in_use, tail).expect("recovery has read it");
         let (first, is_blanked_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
             true => (tail, false),
             false => tail.of_next_opening(streams, io.medium.is_paged()),
         };
         let last_undo = load_sealed(io.medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState::new(id, Seq::from_bits(last_undo));
-        Ok(Self {
+        let slot = Self {
             ring,
-            first,
+            end: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+            first: Place { region: ring, ..first },
             is_blanked_first,
             shared: CachePadded::new(LaneShared::new()),
             counts: CachePadded::default(),
@@ -136,7 +143,9 @@ impl LaneSlot {
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
             parked: Parked::new(),
-        })
+        };
+        slot.end_lap_at(in_use.lines);
+        Ok(slot)
     }
 
     pub fn take<M: Medium>(&self, medium: &M) -> Option<Box<LaneState>> {

@@ -31,9 +31,9 @@ pub use check::{CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findi
 use header::format;
 pub use header::{CreateOptions, Header};
 pub(crate) use header::{
-    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, is_of_a_pool, load_sealed,
+    LANE_FLOOR_UNPROVEN, LANE_LINES_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, is_of_a_pool,
+    load_sealed,
 };
-pub(crate) use lane_log::LaneLog;
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
 #[cfg(test)]
@@ -45,6 +45,7 @@ pub(crate) use own_error::keep_own;
 use queue::LaneQueue;
 pub use reach::Listed;
 pub use reader::Reader;
+pub(crate) use ring::ring_in_use;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
 pub use space::Space;
@@ -133,6 +134,7 @@ pub struct Pool<M: Medium = Mapped> {
     /// Changes since the last checkpoint.
     pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
+    rings: ring::Rings,
     /// Threads that wait for one.
     queue: LaneQueue,
     pub(crate) plan: writeback::Plan,
@@ -522,6 +524,7 @@ impl<M: Medium> Pool<M> {
         if !io.try_fence(Site::Floor) {
             return;
         }
+        self.shorten_rings();
         // A damaged log stays as it is: opening will say so.
         let _ = fences::end(io, &self.header);
     }

@@ -23,6 +23,7 @@ use crate::pool::Findings;
 use crate::pool::fences::{self, Fences};
 use crate::pool::handoff::Handoff;
 use crate::pool::queue::LaneQueue;
+use crate::pool::ring::{self, Rings, ring_in_use};
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Facts, Reading, Role, Scheme, under, undo};
@@ -198,6 +199,10 @@ impl<M: Medium> UnrecoveredPool<M> {
         &self.medium
     }
 
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// Other processes that read the pool are told of what changes from here on.
     pub(super) fn with_versions(
         mut self,
@@ -218,6 +223,7 @@ impl<M: Medium> UnrecoveredPool<M> {
         let began = (!M::OBSERVED).then(Instant::now);
         let io = Io::new(&self.medium);
         self.fences.put_back(io, &self.header)?;
+        ring::allocate(&self.medium, &self.header.geometry)?;
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
         let mut pool = RecoveredPool {
@@ -463,6 +469,18 @@ impl<M: Medium> RecoveredPool<M> {
         under!(scheme, D => D::open(&self, options, &mut sweeper));
         let io = Io::new(&self.medium);
         let streams_log = self.streams_log(facts);
+        if geometry.has_short_rings && !ring::stay_short(&self.medium, &geometry, facts) {
+            for lane in 0..geometry.lanes as usize {
+                let (in_use, all) =
+                    (ring_in_use(&self.medium, &geometry, lane)?.lines, geometry.ring_lines());
+                if in_use < all {
+                    ring::lengthen(io, &geometry, lane, in_use, all)?;
+                }
+            }
+            if let Some(failure) = self.medium.failure() {
+                return Err(failure.into());
+            }
+        }
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(io, &geometry, lane, streams_log))
             .collect::<Result<_, _>>()?;
@@ -500,6 +518,7 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize + 1),
             checkpointer: Checkpointer::new(),
             lanes,
+            rings: Rings::default(),
             queue: LaneQueue::new(options.lane_wait),
             plan: Plan::new(options, facts, &geometry, self.medium.is_paged()),
             grow_limit_bytes: options.grow_limit_bytes,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::LINE_BYTES;
 
-use super::{Pool, RecoveredPool};
+use super::{Pool, RecoveredPool, ring_in_use};
 use crate::alloc::{ChunkWord, load_bitmap};
 use crate::layout::Geometry;
 
@@ -21,7 +21,8 @@ pub struct Space {
     pub free_bytes: u64,
     /// Bytes of the longest run of free chunks. A larger block makes the pool grow.
     pub largest_free_bytes: u64,
-    /// Bytes of the logs of all lanes. They are set aside and take nothing of the heap.
+    /// Bytes of the logs of all lanes, as far as they are in use: in the domain `page` they begin short. They take
+    /// nothing of the heap.
     pub log_bytes: u64,
     /// The part of those logs that holds records whose lines may not be in place yet. Sweeps free it, so it
     /// comes near `log_bytes` under load and that is no lack of room. An undo log is in use within a
@@ -43,9 +44,14 @@ impl Space {
     /// The figures of a heap of `chunks` chunks; the logs' sizes, and nothing of their fill.
     fn of<M: Medium>(medium: &M, geometry: &Geometry, chunks: u64) -> Self {
         let end = geometry.chunk_at(chunks).0;
+        let lanes = 0..geometry.lanes as usize;
+        let bytes_of_lane = |lane| match ring_in_use(medium, geometry, lane) {
+            Ok(ring) if geometry.has_short_rings => (ring.lines + 1) * LINE_BYTES,
+            _ => geometry.lane_bytes,
+        };
         let mut space = Self {
             heap_bytes: chunks * geometry.chunk_bytes,
-            log_bytes: u64::from(geometry.lanes) * geometry.lane_bytes,
+            log_bytes: lanes.map(bytes_of_lane).sum(),
             fence_log_bytes: geometry.fence_log_bytes(),
             ..Self::default()
         };
@@ -94,7 +100,9 @@ impl<M: Medium> Pool<M> {
         let mut space = Space::default();
         let lines_used = self.lanes.iter().map(|lane| {
             let tail = lane.shared.tail.load(Ordering::Acquire);
-            lane.shared.installed.load(Ordering::Acquire).saturating_sub(tail)
+            let used = lane.shared.installed.load(Ordering::Acquire).saturating_sub(tail);
+            // Positions count whole rings, of which a part is in use.
+            used.min(lane.lines())
         });
         space.log_used_bytes = lines_used.sum::<u64>() * LINE_BYTES;
         space.fence_log_used_bytes = self.medium.fence_log_used_bytes();

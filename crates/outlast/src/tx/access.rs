@@ -302,6 +302,9 @@ impl<M: Medium> Tx<'_, M> {
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
             self.keep_fresh(at, bytes.len() as u64);
             self.pool.medium.store(at, bytes);
+            if self.pool.plan.flushes_fresh_whole {
+                return Ok(());
+            }
             for line in ByteRange::new(at, bytes.len() as u64).lines() {
                 let buffers = &mut self.lane.buffers;
                 let (index, _) = buffers.lines.find_or_add(line);

@@ -161,9 +161,11 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.lane.buffers.has_lines_only = false;
         self.lane.buffers.allocated.push(block);
         match self.pool.facts.new_blocks {
-            NewBlocks::BySize if self.logs_contents(block) => {}
+            NewBlocks::BySize if self.logs_contents(block) && !self.is_one_of_many(whole) => {}
             NewBlocks::InWriteSet => {}
-            _ => self.lane.buffers.add_fresh(whole),
+            // Nothing of a batch of several transactions is merged, since each may be taken back.
+            _ if !self.lane.pending.is_empty() => self.lane.buffers.add_fresh(whole),
+            _ => self.lane.buffers.add_fresh_beside(whole),
         }
         if self.io().plants(Plant::AllocationEager) {
             self.store_allocation(block, true);
@@ -179,6 +181,19 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn logs_contents(&self, block: Block) -> bool {
         block.bytes <= self.pool.plan.logs_blocks_up_to
             && matches!(block.reserved, Reserved::Bit { .. })
+    }
+
+    /// Whether a record leaves out the contents of this new block: the transaction has taken many, and it lies near those
+    /// that were left out, so that one write takes them all.
+    fn is_one_of_many(&self, block: ByteRange) -> bool {
+        const NEAR: u64 = 8 << 10;
+        let (before, buffers) = (self.lane.pending.before(), &self.lane.buffers);
+        if buffers.allocated.len() - before.allocated <= self.pool.plan.logs_blocks {
+            return false;
+        }
+        let fresh = &buffers.fresh[before.fresh..];
+        let is_near = |range: &ByteRange| block.at.0.wrapping_sub(range.end().0) <= NEAR;
+        fresh.is_empty() || fresh.iter().rev().any(is_near)
     }
 
     /// Whether there are new blocks whose contents the seal leaves out.

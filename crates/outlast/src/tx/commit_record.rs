@@ -85,8 +85,10 @@ impl<M: Medium> Tx<'_, M> {
     /// that records in the ring name.
     #[inline(always)]
     pub(crate) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
-        let room = self.room_in_ring(most);
-        let space = room.map_or_else(|| self.room_elsewhere(most), Ok)?;
+        let space = match self.room_in_ring(most) {
+            Some(room) => room,
+            None => self.room_otherwise(most)?,
+        };
         self.reserve_room(&space);
         Ok(space)
     }
@@ -99,8 +101,23 @@ impl<M: Medium> Tx<'_, M> {
         (words <= PAYLOAD_WORDS_MAX && lines <= most).then_some(RecordSpace { lines, parts: None })
     }
 
+    /// Makes the ring longer where a record of `lines` lines has no place in it. Whether it has one then.
+    fn lengthens_ring_for(&mut self, lines: u64) -> bool {
+        let slot = self.slot;
+        slot.lines() < slot.ring.lines
+            && lines <= slot.ring.lines / 2
+            && self.pool.lengthen_ring(&mut self.lane, lines)
+            && lines <= slot.longest_record()
+    }
+
+    /// For a record that is longer than `most` lines: in a longer ring, or elsewhere.
     #[cold]
-    pub(crate) fn room_elsewhere(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+    pub(crate) fn room_otherwise(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+        let words = self.lane.buffers.payload.len();
+        let lines = self.slot.first.lines_for(words);
+        if words <= PAYLOAD_WORDS_MAX && self.lengthens_ring_for(lines) {
+            return Ok(RecordSpace { lines, parts: None });
+        }
         let parts = self.reserve_elsewhere(most)?;
         Ok(RecordSpace { lines: parts.len() as u64, parts: Some(parts) })
     }
@@ -108,7 +125,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Waits until the ring has the room.
     #[inline(always)]
     pub(crate) fn reserve_room(&mut self, space: &RecordSpace) {
-        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, space.lines);
+        reserve_lines(self.pool, self.slot, &mut self.lane, space.lines);
     }
 
     fn reserve_elsewhere(&mut self, most: u64) -> Result<Vec<(Region, usize)>, Abort> {

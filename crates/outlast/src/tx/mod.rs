@@ -222,6 +222,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         let changes = &self.pool.checkpointer.changes;
         let left_out = self.io().plants(Plant::FreshNotMarked);
+        if self.pool.plan.flushes_fresh_whole && !left_out {
+            self.lane.buffers.fresh.iter().for_each(|range| changes.mark_range(*range));
+        }
         let Buffers { lines, old_words, .. } = &self.lane.buffers;
         changes.mark_lines(old_words.iter().map(|(at, _)| at.line()));
         let items = self.lane.buffers.payload.singles(lines.items());
@@ -442,6 +445,16 @@ impl Buffers {
     #[cold]
     fn double_contents(&mut self) {
         self.contents.resize((self.contents.len() * 2).max(CONTENTS_MIN), [0; 8]);
+    }
+
+    /// The same, as part of a range that it goes on from: blocks of a class are taken side by side.
+    pub(crate) fn add_fresh_beside(&mut self, block: ByteRange) {
+        const LOOKED_AT: usize = 4;
+        let mut latest = self.fresh.iter_mut().rev().take(LOOKED_AT);
+        match latest.find(|range| range.end() == block.at) {
+            Some(range) => range.len += block.len,
+            None => self.add_fresh(block),
+        }
     }
 
     /// A new block is stored to in place from now on.

@@ -385,8 +385,9 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// PENDING-4: words that surely fit into the part of a ring that one record may take.
     fn batch_words_max(&self) -> usize {
-        let lines = (self.ring().lines / 2).min(BATCH_LINES_MAX);
-        if self.pool.lanes[self.lane.id].streams() {
+        let slot = &self.pool.lanes[self.lane.id];
+        let lines = slot.longest_record().min(BATCH_LINES_MAX);
+        if slot.streams() {
             return streamed::words_in(lines);
         }
         words_in(lines)

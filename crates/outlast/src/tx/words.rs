@@ -184,10 +184,25 @@ impl<M: Medium> Tx<'_, M> {
         Ok(u64::from_le_bytes(bytes))
     }
 
+    /// Whether a word of the heap is stored into the write set and nowhere else, though the transaction has new blocks
+    /// that are stored to in place.
+    fn is_logged_word(&self, at: PoolOffset) -> bool {
+        let is_kept =
+            self.pool.facts.commits_by_record && !self.io().plants(Plant::MarkedBeforeStores);
+        is_kept && self.lane.buffers.windows.loads.has_word(at) && !self.is_fresh(at, 8)
+    }
+
     /// The same for stores.
     #[inline(never)]
     pub(crate) fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         if self.lane.buffers.windows.stores.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            self.note_access(at, 8);
+            self.put_word(at, value);
+            return Ok(());
+        }
+        if self.is_logged_word(at) {
+            self.refuse_after_failure()?;
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.note_access(at, 8);
             self.put_word(at, value);

@@ -44,7 +44,7 @@ use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::{Head, Peeked};
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
-use crate::pool::{LaneLog, LaneShared, LaneSlot, Pool, first_not_installed};
+use crate::pool::{LaneShared, LaneSlot, LaneState, Pool, first_not_installed};
 use crate::scheme::under;
 use crate::sealed::seal_at;
 use crate::seq::Seq;
@@ -367,38 +367,49 @@ fn for_each_target<M: Medium>(
 }
 
 /// Waits until the lane has room for `lines` lines in one piece of its ring, from the head of its
-/// `log`, or from the ring's start if there are fewer up to its end.
+/// log, or from the ring's start if there are fewer up to its end.
 #[inline(always)]
 pub(crate) fn reserve_lines<M: Medium>(
     pool: &Pool<M>,
     slot: &LaneSlot,
-    own: usize,
-    log: &mut LaneLog,
+    lane: &mut LaneState,
     lines: u64,
 ) {
     let ring = slot.ring.lines;
-    debug_assert!(lines <= ring / 2, "longer records go elsewhere");
-    let to_end = log.lines_left_of_lap(slot);
-    let needed = if to_end < lines { to_end + lines } else { lines };
+    debug_assert!(lines <= slot.lines() / 2, "longer records go elsewhere");
+    let needed = lane.log.lines_needed(slot, lines);
     let tail = slot.shared.tail.load(Ordering::Acquire);
-    if ring - (log.head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
-        make_room(pool, own, log.head, needed);
+    if ring - (lane.log.head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
+        make_room(pool, lane, lines);
     }
 }
 
-/// Sweeps until `needed` lines are free behind the head of the lane's ring.
+/// Makes the ring longer, or sweeps, until there is room for `lines` lines behind the head of the lane's ring.
 #[cold]
-fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
-    let slot = &pool.lanes[own];
+fn make_room<M: Medium>(pool: &Pool<M>, lane: &mut LaneState, lines: u64) {
+    let (own, slot) = (lane.id, &pool.lanes[lane.id]);
     let ring = slot.ring.lines;
     let mut tries = 0;
-    let mut reach = Reach::Lines((ring / 4).max(needed));
+    let mut reach = None;
+    let mut is_longer = slot.lines() == ring;
     loop {
-        let tail = slot.shared.tail.load(Ordering::Acquire);
+        let (tail, head) = (slot.shared.tail.load(Ordering::Acquire), lane.log.head);
+        let needed = lane.log.lines_needed(slot, lines);
         if ring - (head - tail) >= needed {
             return;
         }
-        sweep(pool, own, std::mem::replace(&mut reach, Reach::All));
+        let mut lengthen = |lane: &mut LaneState, tail| {
+            let is_of_use = !is_longer && lane.log.is_in_lap_of(slot, tail);
+            is_longer |= is_of_use;
+            is_of_use && pool.lengthen_ring(lane, lines)
+        };
+        if lengthen(lane, tail) {
+            continue;
+        }
+        sweep(pool, own, reach.unwrap_or(Reach::Lines((ring / 4).max(needed))));
+        reach = Some(Reach::All);
+        // For later records: the lap that goes round the short ring is over.
+        lengthen(lane, slot.shared.tail.load(Ordering::Acquire));
         if slot.shared.tail.load(Ordering::Acquire) == tail {
             // Another lane's commit is under way below; it does not wait for us.
             crate::spin::wait(&pool.medium, &mut tries);

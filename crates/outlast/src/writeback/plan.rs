@@ -13,6 +13,10 @@ const LOGS_BLOCKS_UP_TO: u64 = 256;
 /// The same under redo where a fence waits for a device: that takes longer than the copy of some pages.
 const LOGS_PAGED_BLOCKS_UP_TO: u64 = 16 << 10;
 
+/// The same where a transaction takes many: from this one on the fence costs less than to log their contents, which are
+/// mostly side by side, and written once.
+const LOGS_PAGED_BLOCKS: usize = 64;
+
 /// The same where data stays in the log until the cache has written it back by itself: what is
 /// flushed for the commit, the cache has not.
 const LOGS_BLOCKS_BY_AGE_UP_TO: u64 = 2048;
@@ -28,6 +32,10 @@ pub(crate) struct Plan {
     pub sample: Option<Sample>,
     /// Bytes of the largest new block whose contents are logged, by a redo or a seal.
     pub logs_blocks_up_to: u64,
+    /// How many new blocks of a transaction have their contents logged, by a redo.
+    pub logs_blocks: usize,
+    /// Contents of new blocks in place are flushed block by block, not line by line: only pages count.
+    pub flushes_fresh_whole: bool,
 }
 
 impl Plan {
@@ -40,7 +48,10 @@ impl Plan {
         let sample = Sample::one_in_two_to_the(options.sample_bits);
         let is_published = facts.role == Role::Published;
         let drain_every = options.step_every.max(1) as u64;
+        let is_paged_redo = is_paged && facts.commits_by_record && !geometry.checksums;
         Self {
+            logs_blocks: if is_paged_redo { LOGS_PAGED_BLOCKS } else { usize::MAX },
+            flushes_fresh_whole: is_paged_redo,
             step_every: if is_published { drain_every } else { drain_every.min(STEP_LINES_MAX) },
             drain_every,
             history: has_history

@@ -461,10 +461,10 @@ fn a_pool_with_checksums_wants_a_scheme_that_keeps_them() {
 #[test]
 fn a_header_with_unknown_flags_is_refused() {
     let medium = filled(Scheme::RedoArchapt).0.close();
-    medium.store_u64(PoolOffset(56), 9);
+    medium.store_u64(PoolOffset(56), 17);
     let mut header = [0; 120];
     medium.load(PoolOffset(0), &mut header);
     medium.store(PoolOffset(120), &crc32c::crc32c(&header).to_le_bytes());
     let error = UnrecoveredPool::open(medium).err().unwrap();
-    assert!(matches!(error, PoolError::Flags { found: 9 }), "{error}");
+    assert!(matches!(error, PoolError::Flags { found: 17 }), "{error}");
 }

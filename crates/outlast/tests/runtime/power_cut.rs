@@ -427,6 +427,154 @@ fn a_closed_pool_needs_no_recovery_after_a_power_cut() {
     }
 }
 
+/// A pool whose first lane commits until its ring has grown, then closes; power is cut before each write to the disk.
+/// The images, each with what was acknowledged.
+fn growing_and_closing(case: Case) -> (PoolOffset, Vec<(u64, Vec<u8>)>) {
+    let (pool, block) = created(case);
+    let image = pool.into_medium().cut(512, || 0, || ()).1;
+    let mut random = Random::new(7);
+    let medium = case.medium(&image).cut_at_each_sync(case.unit, move || random.next_u64());
+    let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
+    let pool = recovered.start(&open(case.scheme)).unwrap();
+    let (first, mut images) = (pool.space().log_bytes, Vec::new());
+    let mut lane = pool.lane().unwrap();
+    for acked in 0..60 {
+        lane.run(|tx| count(tx, block, 1)).unwrap();
+        images.extend(pool.medium().cuts().into_iter().map(|image| (acked, image)));
+    }
+    assert!(pool.space().log_bytes > first, "the ring has grown from {first}");
+    drop(lane);
+    let medium = pool.close();
+    images.extend(medium.cuts().into_iter().map(|image| (60, image)));
+    images.push((60, medium.cut(case.unit, || 0, || ()).1));
+    let recovered =
+        UnrecoveredPool::open(PageCache::from_bytes(&images.last().unwrap().1)).unwrap();
+    assert_eq!(recovered.read_only().unwrap().space().log_bytes, first, "a closed pool's is short");
+    (block, images)
+}
+
+/// Rings grow and become short again: RING-1 to RING-3.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn no_power_cut_while_rings_grow_and_shrink_loses_anything() {
+    for scheme in [Scheme::Swift, Scheme::Redo] {
+        for (fences, unit) in [(0, 512), (FENCES, 512), (FENCES, 8)] {
+            let case = Case { fences, unit, ..Case::of(scheme) };
+            let (block, images) = growing_and_closing(case);
+            for (count, image) in images {
+                assert_eq!(
+                    judge(scheme, &image, block, &[0, count, 0]),
+                    Ok(()),
+                    "{scheme}, {count}"
+                );
+                assert_eq!(findings(&image), Vec::<String>::new(), "{scheme}, {count}");
+            }
+        }
+    }
+}
+
+/// Damage that a check names in what recovery leaves.
+fn findings(image: &[u8]) -> Vec<String> {
+    let recovered = UnrecoveredPool::open(PageCache::from_bytes(image)).unwrap().recover().unwrap();
+    let (report, _) = recovered.check_metadata();
+    report.findings.iter().map(|finding| format!("{finding:?}")).collect()
+}
+
+/// A ring that is used before its new lines are blank shows them to a check, and to the next record that a crash tears.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn power_cuts_find_rings_that_grow_too_early() {
+    let planted = Plant::shown_in(outlast::lab::Shows::Rings).chain([Plant::RingNotZeroed]);
+    for plant in planted {
+        let case = Case { plant: Some(plant), fences: FENCES, ..Case::of(Scheme::Swift) };
+        let (_, images) = growing_and_closing(case);
+        assert!(images.iter().any(|(_, image)| !findings(image).is_empty()), "{plant:?}");
+    }
+}
+
+/// A transaction of many new blocks, whose contents the record leaves out (REDO-2): a list of them from the root block.
+/// Power is cut before each write; the first image that is wrong.
+fn first_wrong_of_many_blocks(case: Case) -> Option<String> {
+    const BLOCKS: u64 = 100;
+    // The record has its place in the ring, beside which it would need a fence before.
+    let (lanes, lane_bytes, fence_log_bytes) = (1, 64 << 10, Some(case.fences));
+    let create = CreateOptions { lanes, lane_bytes, fence_log_bytes, ..CreateOptions::default() };
+    let pool = Pool::create_on(PageCache::new(1 << 20), &create, &open(case.scheme)).unwrap();
+    let block = pool.lane().unwrap().run(|tx| {
+        let block = tx.alloc(64, BlockKind::General)?;
+        tx.store_u64(block, 0)?;
+        Ok(block)
+    });
+    let block = block.unwrap();
+    let image = pool.into_medium().cut(512, || 0, || ()).1;
+    // Most units are there, or a record of many would never be.
+    let mut random = Random::new(11);
+    let most = move || u64::from(!random.next_u64().is_multiple_of(16));
+    let medium = case.medium(&image).cut_at_each_sync(case.unit, most);
+    let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
+    let pool = recovered.start(&open(case.scheme)).unwrap();
+    let mut lane = pool.lane().unwrap();
+    for turn in 1..20u64 {
+        lane.run(|tx| {
+            let mut next = 0;
+            for n in 0..BLOCKS {
+                let new = tx.alloc(128, BlockKind::General)?;
+                let words = [next, turn, n];
+                tx.store(new, bytemuck::cast_slice(&words))?;
+                // A word by the short way.
+                tx.store_u64(new.plus(64), turn << 32 | n)?;
+                assert_eq!(tx.load_u64(new.plus(64))?, turn << 32 | n);
+                next = new.0;
+            }
+            tx.store_u64(block, next)
+        })
+        .unwrap();
+        for image in pool.medium().cuts() {
+            let medium = PageCache::from_bytes(&image);
+            let found = UnrecoveredPool::open(medium).and_then(UnrecoveredPool::recover);
+            let found = match found {
+                Ok(found) => found.into_medium(),
+                Err(error) => return Some(error.to_string()),
+            };
+            use outlast_pmem::Medium;
+            let (mut at, mut left, mut of) = (found.load_u64(block), BLOCKS, None);
+            while at != 0 {
+                let word = |offset| found.load_u64(PoolOffset(at + offset));
+                let (is, n) = (word(8), word(16));
+                left = left.wrapping_sub(1);
+                if *of.get_or_insert(is) != is || n != left || word(64) != is << 32 | n {
+                    return Some(format!("turn {turn}: block {n} of {is}, {left} left"));
+                }
+                at = word(0);
+            }
+            // As before the transaction, or all of it.
+            let is_known = of.is_none_or(|of| left == 0 && (of == turn || of + 1 == turn));
+            if !is_known {
+                return Some(format!("turn {turn}: {left} left of {of:?}"));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn many_new_blocks_are_there_as_a_whole_or_not() {
+    for scheme in [Scheme::Swift, Scheme::Redo] {
+        for (fences, unit) in [(0, 512), (FENCES, 512), (FENCES, 8)] {
+            let case = Case { fences, unit, ..Case::of(scheme) };
+            assert_eq!(first_wrong_of_many_blocks(case), None, "{scheme}, {fences}, {unit}");
+        }
+        // An entry of the log of fences is there as a whole, so that a fence may lack.
+        for (plant, fences) in
+            [(Plant::FreshUnflushed, FENCES), (Plant::SkipFence(Site::RedoFresh), 0)]
+        {
+            let case = Case { plant: Some(plant), fences, ..Case::of(scheme) };
+            assert!(first_wrong_of_many_blocks(case).is_some(), "{scheme}: {plant:?}");
+        }
+    }
+}
+
 /// A log of fences that is broken is noticed, in each way that there is.
 #[test]
 #[cfg_attr(miri, ignore = "maps files")]

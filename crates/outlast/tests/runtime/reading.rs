@@ -96,7 +96,7 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     let map = MapOptions { domain: Some(Domain::Page), max_len: 8 << 20, ..MapOptions::default() };
     let (create, open) = (CreateOptions::default(), OpenOptions::with_scheme(Scheme::Swift));
     let pool = Pool::create_with(&path, 4 << 20, &create, &open, &map).unwrap();
-    assert!(pool.header().geometry.fence_log_bytes() >= 256 << 10);
+    assert!(pool.header().geometry.fence_log_bytes() >= 32 << 10);
     let words = pool.lane().unwrap().run(|tx| Words::create(tx, 10, |n| n)).unwrap();
     drop(pool.close());
     let pool = RecoveredPool::open_read_only(&path, &map).unwrap();

@@ -177,7 +177,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// `lines` lines of the ring, for a record of old words under that number.
     fn ring_space(&mut self, lines: u64) -> Result<(Place, Seq), Abort> {
-        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, lines);
+        reserve_lines(self.pool, self.slot, &mut self.lane, lines);
         let seq = self.ticket()?;
         let (io, slot) = (self.io(), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;

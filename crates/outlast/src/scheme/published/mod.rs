@@ -166,7 +166,7 @@ impl<M: Medium> Tx<'_, M> {
     /// A record without words, in the ring. Its fence is the caller's.
     fn mark_end(&mut self, kind: RecordKind, number: u64) -> u64 {
         let io = self.io();
-        reserve_lines(self.pool, self.slot, self.lane.id, &mut self.lane.log, 1);
+        reserve_lines(self.pool, self.slot, &mut self.lane, 1);
         let (seq, slot) = (self.pool.seq(number), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;
         log.begin_record(io, Site::RedoRecord, slot, seq, 1);

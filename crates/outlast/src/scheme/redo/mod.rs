@@ -2,7 +2,7 @@
 //!
 //! * **REDO-1** Nothing is stored in place, and no lock released, before the record is fenced. The
 //!   fence is the commit point; no other transaction can observe an unfenced record.
-//! * **REDO-2** Contents of large new blocks are not logged. They are in place, flushed *and fenced*
+//! * **REDO-2** Contents of large new blocks, or of many, are not logged. They are in place, flushed *and fenced*
 //!   before the record is stored: under one common fence the record could be evicted first.
 //! * **REDO-3** The number is drawn with all locks held, so that for each line the order of numbers
 //!   is the order of the locks, and replay in that order ends with what the last owner stored.
@@ -69,12 +69,12 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(always)]
     pub(crate) fn commit_redo<const WAY: bool>(&mut self) -> Result<Ticket, Abort> {
         self.gather_new::<WAY>();
-        let most = self.slot.ring.lines / 2;
+        let most = self.slot.longest_record();
         let space = match self.room_in_ring(most) {
             Some(room) => room,
             // WAY-3.
             None if WAY == SHORT => return self.commit_anew(),
-            None => self.room_elsewhere(most)?,
+            None => self.room_otherwise(most)?,
         };
         self.reserve_room(&space);
         let sealed = self.seal_redo::<WAY>(space)?;
@@ -107,7 +107,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(always)]
     pub(crate) fn prepare_redo(&mut self) -> Result<RecordSpace, Abort> {
         self.gather_new::<LONG>();
-        self.reserve_record(self.slot.ring.lines / 2)
+        self.reserve_record(self.slot.longest_record())
     }
 
     /// The record: every word that the write set holds, then the bits of blocks. Contents of new blocks that
@@ -259,7 +259,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.io().plants(Plant::FreshUnflushed) {
             return;
         }
-        let fresh = self.lane.buffers.lines.entries().iter().filter(|entry| entry.fresh);
+        let buffers = &self.lane.buffers;
+        if self.pool.plan.flushes_fresh_whole {
+            for range in &buffers.fresh {
+                self.io().flush(Site::RedoFresh, range.at, range.len);
+            }
+        }
+        let fresh = buffers.lines.entries().iter().filter(|entry| entry.fresh);
         self.io().flush_each(Site::RedoFresh, fresh.map(|entry| entry.line));
         self.make_runs();
         self.io().fence(Site::RedoFresh);
