@@ -216,7 +216,8 @@ impl Mapped {
     }
 
     /// As [`open`](Self::open), and leaves the file's holes as they are. The program
-    /// [allocates](Medium::allocate) them before it stores there.
+    /// [allocates](Medium::allocate) them before it stores there, or loads: on a `tmpfs` without space a load from a hole ends
+    /// the process, too.
     ///
     /// # Errors
     /// As of [`open`](Self::open).

@@ -239,7 +239,10 @@ fn holes_without_space_are_refused_to_a_writer_and_read_by_others() {
     let medium = Mapped::open_sparse(&path, &options()).unwrap();
     let error = medium.allocate(PoolOffset(0), 256 << 10).expect_err("there is no space");
     assert!(matches!(error, MapError::Holes { .. }), "{error}");
-    assert_eq!(bytes_of(&medium), bytes);
+    // To read a hole beside stores would take memory.
+    let mut first = [0; 4096];
+    medium.load(PoolOffset(0), &mut first);
+    assert_eq!(first[..], bytes[..4096]);
 }
 
 #[test]
