@@ -2,7 +2,7 @@
 //!
 //! An operation on a structure joins the transaction that its thread has open with the pool; without one it is a
 //! transaction of its own, which runs again after each conflict. A reader's is a snapshot of its own, or the one that
-//! [`Reader::run`](crate::pool::Reader) has taken. The interpreter's lock is not held while a transaction begins, works or
+//! `Reader.run` has taken. The interpreter's lock is not held while a transaction begins, works or
 //! commits: one that waits for another thread's would else keep that thread from going on.
 
 use std::cell::RefCell;
@@ -108,7 +108,7 @@ impl Writer {
 
     /// A session for this thread: the one that it had last, a new one, or, where the pool has no more, another thread's that
     /// is not in use, waited for if need be. A session goes from thread to thread through the mutex, whose unlocking
-    /// orders what was flushed before it on x86-64; elsewhere [`run_alone`] and [`Home::end`] leave nothing flushed behind.
+    /// orders what was flushed before it on x86-64; elsewhere `run_alone` and `Home::end` leave nothing flushed behind.
     fn take(&self, py: Python<'_>) -> PyResult<Session> {
         py.detach(|| {
             let until = Instant::now() + SESSION_WAIT;
@@ -164,7 +164,7 @@ impl Writer {
 /// A transaction that a thread has open: which pool's, and how to work in it.
 enum Current {
     Session(Arc<Writer>, Session),
-    /// On a snapshot, for as long as [`Home::on_snapshot`] runs further up on this thread's stack.
+    /// On a snapshot, for as long as `Home::on_snapshot` runs further up on this thread's stack.
     Snapshot(Arc<Mutex<PoolReader>>, NonNull<dyn Transact>),
 }
 

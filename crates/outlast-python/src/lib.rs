@@ -1,8 +1,8 @@
 //! `outlast._outlast`: pools for Python. What a user sees of it is in `python/outlast/`.
 //!
-//! * [`home`]: where operations run: in the transaction that the thread has open, in one of their own, or on a snapshot.
-//! * [`codec`]: Python's values as bytes.
-//! * [`structures`]: maps, lists, counters and arrays by their names.
+//! * `home`: where operations run: in the transaction that the thread has open, in one of their own, or on a snapshot.
+//! * `codec`: Python's values as bytes.
+//! * `structures`: maps, lists, counters and arrays by their names.
 
 mod codec;
 mod error;
