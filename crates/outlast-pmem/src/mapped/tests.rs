@@ -3,10 +3,12 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use outlast_trace::LineAddr;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::medium::GrowError;
 
 /// Directories that lie on a disk and, where there is one, in memory.
 fn dirs() -> Vec<TempDir> {
