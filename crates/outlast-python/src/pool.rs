@@ -319,6 +319,9 @@ impl Reader {
 
     /// What the pool is doing.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.home().is_inside() {
+            return Err(Error::new_err("statistics are not of a snapshot: ask outside of `run`"));
+        }
         let stats = py.detach(|| {
             self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).stats()
         });

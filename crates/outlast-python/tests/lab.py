@@ -63,6 +63,25 @@ class Laboratory(unittest.TestCase):
         with self.assertRaises(TypeError):
             sweep.run(print, grid)
 
+    def test_a_run_that_dies_costs_its_point_alone(self):
+        grid = {"work": "hash", "scheme": "swift", "seed": [1, 2, 3], **SMALL}
+        real = os.environ["OUTLAST_COMMAND"]
+        with tempfile.TemporaryDirectory() as folder:
+            dies, tries = os.path.join(folder, "outlast"), os.path.join(folder, "tries")
+            with open(dies, "w") as file:
+                file.write(f'#!/bin/sh\ncase "$*" in *"--seed 2 "*) echo >>{tries}; kill -9 $$;; esac\nexec {real} "$@"\n')
+            os.chmod(dies, 0o755)
+            os.environ["OUTLAST_COMMAND"] = dies
+            try:
+                frame = sweep.run(lab.sim, grid, workers=1)
+            finally:
+                os.environ["OUTLAST_COMMAND"] = real
+            with open(tries) as file:
+                self.assertEqual(len(file.readlines()), 2, "it is tried once more")
+        failed = frame[frame["error"].notna()]
+        self.assertEqual(list(failed["at_seed"]), [2])
+        self.assertEqual(sorted(frame["at_seed"].unique()), [1, 2, 3])
+
     @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
     def test_a_sweep_that_was_interrupted_goes_on(self):
         grid = {"work": "hash", "scheme": "swift", "seed": [1, 2, 3], **SMALL}

@@ -263,6 +263,8 @@ print(json.dumps([left, sorted(reader), reader.stats()["lanes"] > 0]))
             reader["other"]
         with self.assertRaises(outlast.Error):
             reader["pairs"]["left"] = 1
+        with self.assertRaises(outlast.Error):
+            reader.run(reader.stats)
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_a_forked_child_is_refused_and_harms_nothing(self):

@@ -100,19 +100,7 @@ impl Engine {
         args: Args<'_>,
         out: &mut Reply,
     ) -> Result<(), Abort> {
-        let mut ctx = Ctx {
-            keys: Keys {
-                mem: tx,
-                root: self.root,
-                database: self.database,
-                now: self.now_ms,
-                changes: &mut self.changes,
-                random: &mut self.random,
-            },
-            args,
-            out,
-            string_bytes_max: 512 << 20,
-        };
+        let mut ctx = Ctx { keys: self.keys(tx), args, out, string_bytes_max: 512 << 20 };
         crate::server::run_data(command, &mut ctx, 0)
     }
 
@@ -123,15 +111,18 @@ impl Engine {
     /// [`Abort`].
     #[doc(hidden)]
     pub fn make_former(&mut self, tx: &mut dyn Transact, key: &[u8]) -> Result<bool, Abort> {
-        let mut keys = Keys {
+        crate::store::former::make_former(&mut self.keys(tx), key)
+    }
+
+    fn keys<'k>(&'k mut self, tx: &'k mut dyn Transact) -> Keys<'k> {
+        Keys {
             mem: tx,
             root: self.root,
             database: self.database,
             now: self.now_ms,
             changes: &mut self.changes,
             random: &mut self.random,
-        };
-        crate::store::former::make_former(&mut keys, key)
+        }
     }
 
     /// Frees some of what commands have discarded. `false` when nothing is left.
