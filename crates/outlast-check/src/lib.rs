@@ -45,6 +45,7 @@ pub mod models;
 pub mod oracle;
 pub mod order;
 pub mod page;
+pub mod part;
 pub mod run;
 pub mod saved;
 pub mod search;

@@ -1,4 +1,5 @@
-//! Captured runs as files: a mark of eight bytes, the version, the hash of what follows, the run.
+//! Captured runs as files: a mark of eight bytes, the version, the hash of what follows, the run, and
+//! behind it, where something was [learned](Learned), that.
 
 use std::fs;
 use std::hash::Hasher;
@@ -6,10 +7,11 @@ use std::io;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::run::{Change, NodeId, Run, Step, Sync};
-use crate::tree::{Node, ROOT, is_name, is_size};
+use crate::tree::{Node, ROOT, Read, is_name, is_size};
 
 const MARK: &[u8; 8] = b"outlastR";
 const VERSION: u32 = 1;
@@ -38,12 +40,33 @@ fn hash(bytes: &[u8]) -> [u8; 16] {
     hasher.finish128().as_bytes()
 }
 
+/// Data that recoveries by one check read: contents that differ elsewhere are one to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Learned {
+    /// The check, as an option of the command.
+    pub check: String,
+    /// The data.
+    pub read: Read,
+}
+
 /// Writes a run to a file.
 ///
 /// # Errors
 /// The file cannot be written, or the directory's name is no text.
 pub fn save(run: &Run, path: &Path) -> io::Result<()> {
-    let body = postcard::to_stdvec(run).map_err(|error| io::Error::other(error.to_string()))?;
+    save_learned(run, None, path)
+}
+
+/// Writes a run to a file, with what was learned of it.
+///
+/// # Errors
+/// As [`save`].
+pub fn save_learned(run: &Run, learned: Option<&Learned>, path: &Path) -> io::Result<()> {
+    let other = |error: postcard::Error| io::Error::other(error.to_string());
+    let mut body = postcard::to_stdvec(run).map_err(other)?;
+    if let Some(learned) = learned {
+        body.extend(postcard::to_stdvec(learned).map_err(other)?);
+    }
     let mut bytes = Vec::with_capacity(HEAD + body.len());
     bytes.extend_from_slice(MARK);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -57,6 +80,14 @@ pub fn save(run: &Run, path: &Path) -> io::Result<()> {
 /// # Errors
 /// See [`LoadError`].
 pub fn load(path: &Path) -> Result<Run, LoadError> {
+    load_learned(path).map(|(run, _)| run)
+}
+
+/// Reads a run from a file, with what was learned of it.
+///
+/// # Errors
+/// See [`LoadError`].
+pub fn load_learned(path: &Path) -> Result<(Run, Option<Learned>), LoadError> {
     let bytes = fs::read(path)?;
     if bytes.len() < HEAD || &bytes[..8] != MARK {
         return Err(LoadError::Other);
@@ -68,8 +99,13 @@ pub fn load(path: &Path) -> Result<Run, LoadError> {
     if bytes[12..HEAD] != hash(&bytes[HEAD..]) {
         return Err(LoadError::Damaged);
     }
-    let run: Run = postcard::from_bytes(&bytes[HEAD..]).map_err(|_| LoadError::Damaged)?;
-    if is_whole(&run) { Ok(run) } else { Err(LoadError::Damaged) }
+    let read = postcard::take_from_bytes(&bytes[HEAD..]);
+    let (run, behind): (Run, &[u8]) = read.map_err(|_| LoadError::Damaged)?;
+    let learned = match behind {
+        [] => None,
+        behind => Some(postcard::from_bytes(behind).map_err(|_| LoadError::Damaged)?),
+    };
+    if is_whole(&run) { Ok((run, learned)) } else { Err(LoadError::Damaged) }
 }
 
 /// Whether all that the run speaks of is there, and can be: a name is no path that leads elsewhere, and no file is

@@ -16,6 +16,7 @@ use crate::capture::{self, CaptureError, marks::Marks};
 use crate::judge::{Asked, Checker, Judge, Outcome, Reopened};
 use crate::oracle::marked::Marked;
 use crate::order::{Moment, Ordered};
+use crate::part::Part;
 use crate::run::Run;
 use crate::run::{Change, NodeId};
 use crate::strata::{self, Bounds, Choice, Stratum};
@@ -48,6 +49,8 @@ pub struct Limits {
     pub seed: u64,
     /// A command of the shell that writes to a recovered state, which is then checked once more.
     pub write: Option<String>,
+    /// Only states of this part of all contents.
+    pub part: Option<Part>,
 }
 
 /// A failing state.
@@ -161,7 +164,8 @@ impl<'a> Search<'a> {
             run,
             checker: self.checker,
             dir: self.dir,
-            limits: self.limits.clone(),
+            // All states of a run that belongs to one of this part's.
+            limits: Limits { part: None, ..self.limits.clone() },
             verdicts: std::mem::take(&mut self.verdicts),
             reopened: Arc::clone(&self.reopened),
             marked: Arc::clone(&self.marked),
@@ -254,6 +258,29 @@ impl<'a> Search<'a> {
         let wrong = outcome.wrong(moment.issued, moment.acked);
         self.keep(hash, moment.issued, moment.acked, outcome);
         Ok(wrong)
+    }
+
+    /// Whether a content belongs to the part that is searched.
+    fn has(&self, hash: u128) -> bool {
+        self.limits.part.is_none_or(|part| part.has(hash))
+    }
+
+    /// Takes a content out of the count that another part checks as well.
+    pub(crate) fn discount(&mut self, tree: &Tree) {
+        let is_counted_here = self.has(tree.hash(&self.read));
+        let twice = usize::from(!is_counted_here);
+        self.coverage.distinct = self.coverage.distinct.saturating_sub(twice);
+    }
+
+    /// Data that recoveries read, as [`learn_reads`](Self::learn_reads) has found it.
+    #[must_use]
+    pub fn reads(&self) -> &Read {
+        &self.read
+    }
+
+    /// Takes what was learned before.
+    pub fn set_reads(&mut self, read: Read) {
+        self.read = read;
     }
 
     fn known(&self, hash: u128, moment: &Moment) -> Option<&Outcome> {
@@ -422,11 +449,14 @@ impl<'a> Search<'a> {
                 if self.coverage.cut_short || failures.len() >= listed.enough {
                     break;
                 }
-                self.coverage.states += 1;
                 let model = &models[state.model];
                 let moment = &model.moments[state.moment];
                 let tree = bases[state.model][state.moment].tree(model, &state.kept);
                 let hash = tree.hash(&self.read);
+                if !self.has(hash) {
+                    continue;
+                }
+                self.coverage.states += 1;
                 let (issued, acked) = (moment.issued, moment.acked);
                 if !listed.contents.insert((state.model, hash, issued, acked)) {
                     continue;

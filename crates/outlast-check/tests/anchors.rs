@@ -438,3 +438,64 @@ fn bad_input_is_one_line_and_leaves_nothing() {
         assert!(said.contains("fails without any crash"), "{said}");
     }
 }
+
+/// The programs append a number to a log in two steps, the sound one with a sync behind them.
+#[test]
+fn parts_of_a_check_are_together_the_whole() {
+    if !can_trace() {
+        return;
+    }
+    let program = |sync: &str| {
+        format!(
+            "for n in 1 2 3; do echo I $n; printf '%s\\n' $n >> data/log; printf x >> data/{sync}; sync data/log; echo A $n; done"
+        )
+    };
+    let check = "n=$(grep -c . data/log 2>/dev/null); [ ${n:-0} -ge $OUTLAST_ACKED ] && [ $(cat data/side | wc -c) -ge $OUTLAST_ACKED ]";
+    for (program, fails) in [(program("side"), true), (program("side; sync data/side"), false)] {
+        let folder = TempDir::new().unwrap();
+        let run = |more: &[&str], program: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_outlast-check"));
+            command
+                .current_dir(folder.path())
+                .args(["--json", "--then", check])
+                .args(more)
+                .args(program);
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let document: Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|error| panic!("{error}: {said}"));
+            document
+        };
+        let program = ["--", "/bin/sh", "-c", &program];
+        let captured = run(&["--dir", "data", "--save", "run", "--capture"], &program);
+        assert_eq!(captured["acknowledged"], 3, "{captured}");
+        let faults = |documents: &[Value]| {
+            let mut all: Vec<(String, String)> = Vec::new();
+            for finding in documents.iter().flat_map(|found| found["findings"].as_array().unwrap())
+            {
+                let text = |key: &str| finding[key].as_str().unwrap().to_owned();
+                // One fault of several records is told of any of them.
+                let lost = text("lost").replace(|letter: char| letter.is_ascii_digit(), "#");
+                all.push((text("class"), lost));
+            }
+            all.sort();
+            all.dedup();
+            all
+        };
+        let whole = run(&["--run", "run"], &[]);
+        assert_eq!(!faults(std::slice::from_ref(&whole)).is_empty(), fails, "{whole}");
+        for of in [1, 4] {
+            let parts: Vec<Value> = (1..=of)
+                .map(|nth| run(&["--run", "run", "--part", &format!("{nth}/{of}")], &[]))
+                .collect();
+            let sum = |key: &str| parts.iter().map(|part| part[key].as_u64().unwrap()).sum::<u64>();
+            assert_eq!(sum("states"), whole["states"].as_u64().unwrap(), "{of} parts");
+            assert_eq!(parts[0]["moments"], whole["moments"]);
+            assert_eq!(faults(&parts), faults(std::slice::from_ref(&whole)), "{of} parts");
+            // Where something fails, making findings small checks further states.
+            if !fails {
+                assert_eq!(sum("distinct"), whole["distinct"].as_u64().unwrap(), "{of} parts");
+            }
+        }
+    }
+}

@@ -90,7 +90,9 @@ pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
     #[cfg(feature = "lab")]
     match () {
         () if is_list && as_json => return planted::list_as_json(seed),
-        () if args.campaign.explain => return explain::run(args, as_json, seed),
+        () if args.campaign.explain && !args.campaign.is_looked_at() => {
+            return explain::run(args, as_json, seed);
+        }
         () => {}
     }
     if is_list {

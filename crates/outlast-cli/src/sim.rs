@@ -695,7 +695,13 @@ fn list_plants(as_json: bool, seed: u64) -> CommandResult {
 
 /// Lists machines, memories, and the keys with the values of the machine asked for.
 fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
-    let machine = MachineConfig::named(&args.config)?;
+    let schemes: Vec<_> = MachineScheme::all().collect();
+    let settings =
+        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
+    let [setting] = &settings[..] else {
+        return Err("one machine has its keys listed: give each --set one value".into());
+    };
+    let machine = &setting.machine;
     let value = |key: &str| machine.get(key).unwrap_or_default();
     if as_json {
         let preset = |kind: &'static str| move |preset: &outlast_sim::timed::MachinePreset| serde_json::json!({"kind": kind, "name": preset.name, "description": preset.about});

@@ -5,6 +5,7 @@
 pub mod campaigns;
 mod deal;
 mod jobs;
+pub mod look;
 
 pub use outlast_crash::runtime::plants::{able_schemes, planted_in};
 

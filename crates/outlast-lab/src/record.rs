@@ -37,6 +37,9 @@ pub struct Document {
     /// A report's comparison of schemes on one program, apart from what papers claim.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub compared: Vec<Record>,
+    /// Crash points after which something was wrong, the first ones of each campaign under each policy and caches.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub failures: Vec<FailedPoint>,
     /// Crashes that the run explains.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub explained: Vec<Explanation>,
@@ -66,6 +69,7 @@ impl Document {
             simulated: BTreeMap::new(),
             records: Vec::new(),
             compared: Vec::new(),
+            failures: Vec::new(),
             explained: Vec::new(),
             beside: Beside::default(),
             power: Power::default(),
@@ -88,6 +92,7 @@ impl Document {
             simulated: BTreeMap::new(),
             records: Vec::new(),
             compared: Vec::new(),
+            failures: Vec::new(),
             explained: Vec::new(),
             beside: Beside::default(),
             power: Power::default(),
@@ -108,6 +113,28 @@ impl Document {
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
+}
+
+/// A crash point after which something was wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FailedPoint {
+    /// What ran.
+    pub workload: String,
+    /// Under which scheme.
+    pub scheme: String,
+    /// The replacement policy; absent, as caches and point, where it went wrong with no crash at all.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub policy: Option<String>,
+    /// The caches.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub caches: Option<String>,
+    /// The crash point, for `--crash-op`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub crash_op: Option<String>,
+    /// What was wrong.
+    pub wrong: String,
+    /// The command that shows it again.
+    pub replay: String,
 }
 
 /// What kind of run a value comes from.

@@ -47,6 +47,19 @@ pub fn run(
         writeln!(out, "{state}: {told}")?;
         return Ok(if wrong.is_some() { Ending::Found } else { Ending::Silent });
     }
+    if let (true, Some(file)) = (args.capture, &args.save) {
+        let run = plan.capture(file, progress)?;
+        let (changes, syncs, acked) = run.counts();
+        let (name, ended) = (file.display(), run.ended);
+        match json {
+            true => writeln!(out, "{:#}", plan.captured_json(&run))?,
+            false => writeln!(
+                out,
+                "captured {changes} changes, {syncs} syncs, {acked} acknowledgements in {name} ({ended})"
+            )?,
+        }
+        return Ok(Ending::Silent);
+    }
     let report = plan.run(progress)?;
     if let (Some(folder), Some(first)) = (&args.keep, report.cases.first()) {
         report.keep(first, folder)?;

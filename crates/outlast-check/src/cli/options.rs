@@ -12,6 +12,7 @@ use crate::files::{Check, CheckError, Plan, Source};
 use crate::judges::Named;
 use crate::models::{self, Model};
 use crate::order::Grain;
+use crate::part::Part;
 use crate::sys::MARKS_FD;
 use crate::tree::PAGE;
 
@@ -37,6 +38,14 @@ pub struct CheckArgs {
     /// Keeps the captured run in this file.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Captures the run into the file of --save, with what the check is seen to read, and checks no state:
+    /// for --run with --part.
+    #[arg(long, requires = "save", conflicts_with = "run")]
+    pub capture: bool,
+    /// Checks one part of all states, 1/N to N/N: together they are the whole. For a run of --capture and
+    /// the same check, models and seed.
+    #[arg(long, value_name = "PART/PARTS", requires = "run", conflicts_with_all = ["faults", "mutate", "state"])]
+    pub part: Option<Part>,
     /// Checks one state alone, as a finding names it: 'ext4@117-32'.
     #[arg(long, value_name = "STATE", requires = "run")]
     pub state: Option<String>,
@@ -172,6 +181,7 @@ impl CheckArgs {
             all_data: self.all_data,
             failures: self.failures as usize,
             save: self.save.clone(),
+            part: self.part,
             ..defaults
         })
     }

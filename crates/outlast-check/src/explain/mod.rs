@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use replayed::{Places, recovery_of, run_lines, run_of, state_of};
+pub use replayed::{Places, events_until, recovery_of, run_lines, run_of, state_of};
 
 /// Events of a run that are kept: the last ones before the crash, and all acknowledgements.
 pub const EVENTS_MAX: usize = 40;

@@ -29,20 +29,44 @@ pub fn run_of(
     let left_out = (from - earlier.len()) as u64;
     let kept = earlier.into_iter().chain(ops[from..].iter().copied());
     let event = |op: usize| {
-        let (lane, what) = crash.log.get(op);
         let site = sites.get(op).and_then(|site| site.label);
-        Event {
-            at: op as u64,
-            lane: Some(lane.0),
-            what: told(&what, site),
-            place: place(&what, places),
-            fate: fate(crash, op, &what).filter(|_| op < point.op),
-        }
+        let of_op = |what: &Op<'_>| fate(crash, op, what).filter(|_| op < point.op);
+        event_of(&crash.log, op, site, places, of_op)
     };
     let events = kept.map(event).collect();
     let (lines, lines_left_out) = lines(crash, point, floor, places);
     let (unit, crash_at) = ("operation".to_owned(), point.op as u64);
     Run { name, unit, crash_at, left_out, events, lines, lines_left_out }
+}
+
+/// The last events before operation `end`, and how many earlier ones are left out.
+pub fn events_until<'l>(
+    log: &'l OpLog,
+    end: usize,
+    places: &Places<'_>,
+    fate: impl Fn(usize, &Op<'l>) -> Option<Fate>,
+) -> (Vec<Event>, u64) {
+    let ops: Vec<usize> = (0..end.min(log.len())).filter(|op| is_shown(&log.get(*op).1)).collect();
+    let from = ops.len().saturating_sub(EVENTS_MAX);
+    let event = |&op: &usize| event_of(log, op, None, places, |what| fate(op, what));
+    (ops[from..].iter().map(event).collect(), from as u64)
+}
+
+fn event_of<'l>(
+    log: &'l OpLog,
+    op: usize,
+    site: Option<&'static str>,
+    places: &Places<'_>,
+    fate: impl FnOnce(&Op<'l>) -> Option<Fate>,
+) -> Event {
+    let (lane, what) = log.get(op);
+    Event {
+        at: op as u64,
+        lane: Some(lane.0),
+        what: told(&what, site),
+        place: place(&what, places),
+        fate: fate(&what),
+    }
 }
 
 /// Whether an operation has to do with what persists.

@@ -18,8 +18,9 @@ use crate::judge::Checker;
 use crate::judges::Named;
 use crate::models::{self, Model};
 use crate::order::{Grain, Moment, Ordered};
+use crate::part::Part;
 use crate::run::{Ended, Run};
-use crate::saved;
+use crate::saved::{self, Learned};
 use crate::search::{Base, Coverage, Limits, Search, bases};
 use crate::shell;
 use crate::tree::{PAGE, Tree};
@@ -121,6 +122,9 @@ pub struct Plan {
     pub failures: usize,
     /// Where the captured run is kept.
     pub save: Option<PathBuf>,
+    /// The part of all states that is checked. Parts of a saved run that [`Plan::capture`] made, with
+    /// the same check and seed, are together what the whole is.
+    pub part: Option<Part>,
 }
 
 /// Hears how far a check has come, in lines.
@@ -149,13 +153,14 @@ impl Plan {
             all_data: false,
             failures: 200,
             save: None,
+            part: None,
         }
     }
 
-    /// Captures the run, or loads it.
-    fn captured(&self, progress: &mut Progress<'_>) -> Result<Run, CheckError> {
+    /// Captures the run, or loads it with what was learned of it.
+    fn captured(&self, progress: &mut Progress<'_>) -> Result<(Run, Option<Learned>), CheckError> {
         match &self.source {
-            Source::Saved(file) => load(file),
+            Source::Saved(file) => load_learned(file),
             Source::Program { dir, words } => {
                 progress(format!("runs {}", shown(words)));
                 let mut run = capture::capture(&capture::Options {
@@ -173,7 +178,7 @@ impl Plan {
                     let text = "what the program does later: it was stopped after";
                     run.blind.push(format!("{text} {time} s (--time)"));
                 }
-                Ok(run)
+                Ok((run, None))
             }
         }
     }
@@ -185,6 +190,7 @@ impl Plan {
             jobs: self.jobs.max(1),
             seed: self.seed,
             write: self.write.clone(),
+            part: self.part,
         }
     }
 
@@ -202,6 +208,9 @@ impl Plan {
         }
         if self.models.is_empty() {
             return bad("no model of a file system");
+        }
+        if self.part.is_some() && (self.faults || self.mutate) {
+            return bad("runs with failing calls and without syncs are not divided into parts");
         }
         if let (Some(_), Check::Judge(judge)) = (&self.write, &self.check) {
             return bad(format!(
@@ -229,16 +238,10 @@ impl Plan {
         self.is_meant()?;
         let _end = EndStrays;
         let began = Instant::now();
-        let run = self.captured(progress)?;
+        let (run, learned) = self.captured(progress)?;
         let captured = began.elapsed();
-        // Nothing that it promises could be lost: more likely it could not do its work.
-        if let (None, Ended::Status(status @ 1..), Source::Program { .. }) =
-            (expected, run.ended, &self.source)
-            && run.counts().2 == 0
-        {
-            return bad(format!(
-                "the program ended with status {status} and acknowledged nothing: run it by itself first"
-            ));
+        if expected.is_none() {
+            self.has_done_its_work(&run)?;
         }
         if let Some((_, test)) = expected.filter(|(ended, _)| *ended != run.ended) {
             return bad(format!(
@@ -246,13 +249,51 @@ impl Plan {
                 run.ended
             ));
         }
-        self.search(run, began, captured, progress)
+        self.search(run, learned, began, captured, progress)
+    }
+
+    /// Captures the run, holds it against the check without any crash, learns from some states what
+    /// recoveries read, and keeps all that in a file: every part of its search begins there.
+    ///
+    /// # Errors
+    /// As [`Plan::run`].
+    pub fn capture(&self, file: &Path, progress: &mut Progress<'_>) -> Result<Run, CheckError> {
+        self.is_meant()?;
+        let _end = EndStrays;
+        let (run, _) = self.captured(progress)?;
+        self.has_done_its_work(&run)?;
+        let checker = self.check.checker(&run)?;
+        let ordered = self.ordered(&run, None);
+        let mut search = Search::new(&run, &checker, &run.dir, self.limits());
+        self.without_a_crash(&run, &ordered, &mut search)?;
+        if !self.all_data {
+            search.learn_reads(&ordered[0])?;
+        }
+        let learned = Learned { check: self.check.option(), read: search.reads().clone() };
+        drop(search);
+        saved::save_learned(&run, Some(&learned), file)
+            .map_err(|error| CheckError::Input(format!("{}: {error}", file.display())))?;
+        Ok(run)
+    }
+
+    /// Nothing that a program promises could be lost where it failed: more likely it could not do its
+    /// work.
+    fn has_done_its_work(&self, run: &Run) -> Result<(), CheckError> {
+        if let (Ended::Status(status @ 1..), Source::Program { .. }) = (run.ended, &self.source)
+            && run.counts().2 == 0
+        {
+            return bad(format!(
+                "the program ended with status {status} and acknowledged nothing: run it by itself first"
+            ));
+        }
+        Ok(())
     }
 
     /// The phases behind the capture.
     fn search(
         &self,
         run: Run,
+        learned: Option<Learned>,
         began: Instant,
         captured: Duration,
         progress: &mut Progress<'_>,
@@ -264,9 +305,12 @@ impl Plan {
         let ordered = self.ordered(&run, None);
         let mut search = Search::new(&run, &checker, &run.dir, self.limits());
         self.without_a_crash(&run, &ordered, &mut search)?;
-        if !self.all_data {
-            search.learn_reads(&ordered[0])?;
+        match learned.filter(|learned| learned.check == self.check.option()) {
+            _ if self.all_data => {}
+            Some(learned) => search.set_reads(learned.read),
+            None => search.learn_reads(&ordered[0])?,
         }
+        search.discount(&run.whole());
         let mut last = Instant::now();
         let mut news = |coverage: &Coverage, failures: usize| {
             if last.elapsed() > Duration::from_secs(2) {
@@ -337,7 +381,7 @@ impl Plan {
     pub fn one_state(&self, text: &str) -> Result<(Option<String>, Tree), CheckError> {
         self.is_meant()?;
         let _end = EndStrays;
-        let run = self.captured(&mut |_| {})?;
+        let (run, _) = self.captured(&mut |_| {})?;
         let wrong = || {
             CheckError::Input(format!(
                 "--state '{text}': MODEL@STEP-UNITS would be right, as a finding names it"
@@ -426,7 +470,12 @@ fn new_file() -> PathBuf {
 /// # Errors
 /// The file is no such run.
 pub(crate) fn load(file: &Path) -> Result<Run, CheckError> {
-    saved::load(file).map_err(|error| CheckError::Input(format!("{}: {error}", file.display())))
+    load_learned(file).map(|(run, _)| run)
+}
+
+fn load_learned(file: &Path) -> Result<(Run, Option<Learned>), CheckError> {
+    saved::load_learned(file)
+        .map_err(|error| CheckError::Input(format!("{}: {error}", file.display())))
 }
 
 fn save(run: &Run, file: &Path) -> Result<(), CheckError> {

@@ -88,10 +88,7 @@ impl Report {
     /// The program and its arguments.
     #[must_use]
     pub fn program(&self) -> String {
-        match &self.plan.source {
-            Source::Program { words, .. } => shown(words),
-            Source::Saved(file) => format!("the run in {}", file.display()),
-        }
+        self.plan.program()
     }
 
     /// The command that checks a case's state again and leaves its directory.
@@ -148,7 +145,6 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> Value {
         let coverage = &self.coverage;
-        let (changes, syncs, acked) = self.run.counts();
         let finding = |case: &Case| {
             let finding = &case.finding;
             json!({
@@ -172,15 +168,9 @@ impl Report {
             })
         };
         let mutant = |mutant: &Mutant| json!({"left_out": mutant.call, "wrong": mutant.killed});
-        json!({
-            "outlast": env!("CARGO_PKG_VERSION"),
-            "command": format!("check {}", self.program()),
-            "seed": self.plan.seed,
-            "ended": self.run.ended.to_string(),
-            "changes": changes,
-            "syncs": syncs,
-            "acknowledged": acked,
-            "not_measured": self.run.blind,
+        let mut document = self.plan.captured_json(&self.run);
+        let found = json!({
+            "part": self.plan.part.map(|part| part.to_string()),
             "states": coverage.states,
             "distinct": coverage.distinct,
             "moments": coverage.moments,
@@ -190,6 +180,37 @@ impl Report {
             "faults_crashed": self.faults,
             "findings": self.cases.iter().map(finding).collect::<Vec<_>>(),
             "mutants": self.mutants.iter().map(mutant).collect::<Vec<_>>(),
+        });
+        if let (Value::Object(all), Value::Object(found)) = (&mut document, found) {
+            all.extend(
+                found.into_iter().filter(|(name, value)| name != "part" || !value.is_null()),
+            );
+        }
+        document
+    }
+}
+
+impl Plan {
+    fn program(&self) -> String {
+        match &self.source {
+            Source::Program { words, .. } => shown(words),
+            Source::Saved(file) => format!("the run in {}", file.display()),
+        }
+    }
+
+    /// The head of each document: the captured run.
+    #[must_use]
+    pub(crate) fn captured_json(&self, run: &Run) -> Value {
+        let (changes, syncs, acked) = run.counts();
+        json!({
+            "outlast": env!("CARGO_PKG_VERSION"),
+            "command": format!("check {}", self.program()),
+            "seed": self.seed,
+            "ended": run.ended.to_string(),
+            "changes": changes,
+            "syncs": syncs,
+            "acknowledged": acked,
+            "not_measured": run.blind,
         })
     }
 }

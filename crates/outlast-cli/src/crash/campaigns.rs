@@ -1,14 +1,18 @@
 //! Random campaigns.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use clap::Args;
 use outlast::lab::Plant;
 use outlast::{Ack, Scheme};
+use outlast_check::part::Part;
 use outlast_crash::runtime::campaign::{
     Caches, Campaign, CampaignReport, Counts, CrashOp, LANE_BYTES_MAX, OBJECT_BYTES, parse_domain,
 };
-use outlast_lab::crash::campaigns;
+use outlast_lab::crash::{campaigns, look};
+use outlast_lab::explain;
+use outlast_lab::html;
 use outlast_lab::progress::Progress;
 use outlast_lab::record::Document;
 use outlast_sim::{Domain, Policy};
@@ -17,7 +21,7 @@ use outlast_workloads::Layout;
 use super::{ALL, ANY, CrashArgs, LANES, no_promise};
 use crate::planted::Trials;
 use crate::report::Scale;
-use crate::say::{OutputFailed, Teller, noteln, out, outln};
+use crate::say::{OutputFailed, Teller, noteln, out, outln, plain};
 use crate::{CommandResult, Verdict, names, size};
 
 /// Options of random campaigns.
@@ -59,6 +63,15 @@ pub struct CampaignArgs {
     /// Only this crash point, OPERATIONS or OPERATIONS+LINES: replays a failure.
     #[arg(long)]
     crash_op: Option<CrashOp>,
+    /// Tries one part of the crash points, 1/N to N/N, each of them whatever fails: together they are the
+    /// whole. Not with `--policy any`.
+    #[arg(long, value_name = "PART/PARTS", conflicts_with_all = ["crash_op", "shrink", "explain", "keep"])]
+    part: Option<Part>,
+    /// Writes one crash into this folder: the pool's bytes before the run, after the crash and after
+    /// recovery, the journal as JSON, and a page. The crash is that of --crash-op under the first policy
+    /// and caches, or the first that fails.
+    #[arg(long, value_name = "DIR")]
+    pub(super) keep: Option<PathBuf>,
     /// Recoveries do not crash too, and pools do not go on after them.
     #[arg(long)]
     single: bool,
@@ -67,9 +80,22 @@ pub struct CampaignArgs {
     shrink: bool,
     /// Tells one failing image: operations on a time line, which lines had reached memory, what
     /// recovery did, what the oracle expected and found. WORKLOAD is a scope, or a flaw of a paper:
-    /// ARC-2, HWL-1, EHOU-2, PICL-1 and so on; with --plant it may be left out.
+    /// ARC-2, HWL-1, EHOU-2, PICL-1 and so on; with --plant it may be left out. With --crash-op or
+    /// --keep, an image of a workload's campaign.
     #[arg(long)]
     pub(super) explain: bool,
+    /// Writes what --explain or --keep tells as a page.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+}
+
+impl CrashArgs {
+    /// Whether the first failure is the end. Parts judge all of their points, or the whole would depend on
+    /// their number.
+    fn until_failure(&self, plant: Option<Plant>) -> bool {
+        let CampaignArgs { part, shrink, crash_op, .. } = &self.campaign;
+        part.is_none() && (plant.is_some() || *shrink || crash_op.is_some())
+    }
 }
 
 fn parse_points(text: &str) -> Result<usize, String> {
@@ -84,12 +110,30 @@ fn parse_points(text: &str) -> Result<usize, String> {
 }
 
 impl CampaignArgs {
+    /// Whether one crash of a campaign is to be shown, and not counted.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.keep.is_some() || (self.explain && self.crash_op.is_some())
+    }
+
+    /// Writes the page of --html, if it is asked for.
+    pub(super) fn write_page(&self, document: &Document) -> Result<(), String> {
+        let Some(file) = &self.html else { return Ok(()) };
+        std::fs::write(file, html::explained(document))
+            .map_err(|error| format!("{}: {}", file.display(), plain(&error)))
+    }
+
     /// Why the exhaustive search refuses these options, if it does.
     pub(super) fn refused_by_search(&self) -> Option<&'static str> {
+        if self.part.is_some() {
+            return Some("--part goes with random campaigns: a scope is searched as a whole");
+        }
         if self.sync_every.is_some() {
             return Some(
                 "--sync-every goes with random campaigns: scopes that begin with 'later' commit asynchronously",
             );
+        }
+        if self.html.is_some() {
+            return Some("--html goes with --explain or --keep");
         }
         let has_layout = self.layout != Layout::default();
         has_layout.then_some("--layout goes with random campaigns: the words of a scope have none")
@@ -106,6 +150,12 @@ pub(super) fn run(
     seed: u64,
 ) -> CommandResult {
     let campaigns = campaigns_of(args, name, schemes, plant, seed)?;
+    if args.campaign.is_looked_at() {
+        return look(args, &campaigns, as_json, seed);
+    }
+    if args.campaign.html.is_some() {
+        return Err("--html goes with --explain or --keep".into());
+    }
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
     for campaign in campaigns {
@@ -113,6 +163,7 @@ pub(super) fn run(
         let report = run_campaign(&campaign)?;
         trials.note(campaign.scheme, before, report.failure.is_some());
         document.records.extend(campaigns::report_records(&report));
+        document.failures.extend(campaigns::failed_points(&report));
         if !as_json {
             print_report(&report)?;
         }
@@ -125,6 +176,38 @@ pub(super) fn run(
         out!("{}", document.to_json());
     }
     Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
+}
+
+/// Shows one crash of each campaign, where there are several under a folder of its scheme.
+fn look(args: &CrashArgs, campaigns: &[Campaign], as_json: bool, seed: u64) -> CommandResult {
+    let new_document =
+        || Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let (mut document, mut verdict) = (new_document(), Verdict::Good);
+    for campaign in campaigns {
+        let look = campaign.look()?;
+        let told = look.explain();
+        if look.failure.is_some() && no_promise(campaign.scheme).is_none() {
+            verdict = Verdict::Bad;
+        }
+        if let Some(folder) = &args.campaign.keep {
+            let folder = match campaigns {
+                [_] => folder.clone(),
+                _ => folder.join(campaign.scheme.name().replace(':', "-")),
+            };
+            let own = Document { explained: vec![told.clone()], ..new_document() };
+            look::save(&look, &folder, &own)
+                .map_err(|error| format!("{}: {}", folder.display(), plain(&error)))?;
+        }
+        if !as_json {
+            out!("{}", explain::text(&told));
+        }
+        document.explained.push(told);
+    }
+    args.campaign.write_page(&document)?;
+    if as_json {
+        out!("{}", document.to_json());
+    }
+    Ok(verdict)
 }
 
 fn campaigns_of(
@@ -164,9 +247,8 @@ fn campaigns_of(
             transactions: args.transactions.unwrap_or(plain.transactions),
             seed,
             plant,
-            until_failure: plant.is_some()
-                || args.campaign.shrink
-                || args.campaign.crash_op.is_some(),
+            until_failure: args.until_failure(plant),
+            part: args.campaign.part,
             domain: args.campaign.domain,
             second_crash: !args.campaign.single,
             warm_up: args.campaign.warm_up,
@@ -207,7 +289,8 @@ fn all_campaigns(
     let campaign = |campaign| Campaign {
         policies: policies.to_vec(),
         plant,
-        until_failure: plant.is_some() || args.campaign.shrink,
+        until_failure: args.until_failure(plant),
+        part: args.campaign.part,
         domain: args.campaign.domain,
         second_crash: !args.campaign.single,
         checksums: args.campaign.checksums,

@@ -37,13 +37,13 @@ pub(super) fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
         Some(plant) => of_plant(args, plant)?,
         None => of_scope(args)?,
     };
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    document.explained = told.found;
+    args.campaign.write_page(&document)?;
     if as_json {
-        let mut document =
-            Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-        document.explained = told.found;
         out!("{}", document.to_json());
     } else {
-        for (number, told) in told.found.iter().enumerate() {
+        for (number, told) in document.explained.iter().enumerate() {
             if number > 0 {
                 outln!("");
             }

@@ -1,9 +1,13 @@
 //! Small campaigns: their recordings, reports, replays, counts and refusals.
 
+use std::collections::HashMap;
+
 use outlast::Scheme;
 use outlast::lab::Plant;
 use outlast::scheme::Site;
-use outlast_crash::runtime::campaign::{Caches, Campaign, CrashOp, ObjectCounts};
+use outlast_crash::runtime::campaign::{
+    Caches, Campaign, CampaignReport, Counts, CrashOp, Failure, ObjectCounts,
+};
 use outlast_crash::{History, Model};
 use outlast_sim::{AtomicConfig, AtomicDriver, Policy};
 use outlast_workloads::Workload;
@@ -17,6 +21,79 @@ fn small(name: &str, scheme: Scheme) -> Campaign {
         threads: 2,
         ..Campaign::new(workload, scheme)
     }
+}
+
+/// Policy, caches, point and mistake of each failure that is kept, in the order of machines and points.
+fn failures(report: &CampaignReport) -> Vec<(usize, usize, CrashOp, String)> {
+    let place = |failure: &Failure| {
+        let (policy, caches, at) = failure.crash()?;
+        let policy = report.campaign.policies.iter().position(|known| *known == policy)?;
+        let caches = report.campaign.caches.iter().position(|known| *known == caches)?;
+        Some((policy, caches, at, failure.to_string()))
+    };
+    report.failures.iter().filter_map(place).collect()
+}
+
+#[test]
+fn parts_of_a_campaign_are_together_the_whole() {
+    for plant in [None, Some(Plant::SkipFlush(Site::UndoData))] {
+        let whole = Campaign { plant, ..small("hash", Scheme::Undo) };
+        let one = whole.run(&|_| {}).unwrap();
+        assert_eq!(plant.is_some(), one.total().losses() > 0);
+        for of in [1, 3] {
+            let mut sums: Vec<Counts> = vec![Counts::default(); one.policies.len()];
+            let mut found = Vec::new();
+            for nth in 1..=of {
+                let part = Some(format!("{nth}/{of}").parse().unwrap());
+                let report = Campaign { part, ..whole.clone() }.run(&|_| {}).unwrap();
+                for (sum, (_, counts)) in sums.iter_mut().zip(&report.policies) {
+                    sum.add(counts);
+                }
+                found.extend(failures(&report));
+            }
+            found.sort();
+            let expected: Vec<Counts> = one.policies.iter().map(|row| row.1).collect();
+            assert_eq!(sums, expected, "{of} parts");
+            // Of each machine the first 16 are kept.
+            let mut kept: HashMap<(usize, usize), usize> = HashMap::new();
+            found.retain(|failure| {
+                let count = kept.entry((failure.0, failure.1)).or_default();
+                *count += 1;
+                *count <= 16
+            });
+            assert_eq!(found, failures(&one), "{of} parts");
+        }
+    }
+}
+
+#[test]
+fn a_crash_is_laid_open() {
+    let plant = Some(Plant::SkipFlush(Site::UndoData));
+    let campaign = Campaign { plant, ..small("hash", Scheme::Undo) };
+    let look = campaign.look().unwrap();
+    let report = Campaign { until_failure: true, ..campaign.clone() }.run(&|_| {}).unwrap();
+    let (first, shown) = (report.failure.unwrap(), look.failure.as_ref().unwrap());
+    assert_eq!((first.crash(), &first.violation), (shown.crash(), &shown.violation));
+    // The image is the base with the entries that survive.
+    let mut image = look.base.clone();
+    image.resize(look.image.len(), 0);
+    look.journal.cursor().advance_to_entry(look.entries, &mut image, |_| {});
+    assert!(image == look.image);
+    assert_ne!(look.image, look.recovered, "a recovery writes");
+    let told = look.explain();
+    assert_eq!(told.runs[0].crash_at as usize, look.crash_op());
+    assert!(
+        told.runs[0].lines.iter().any(|line| line.fate != outlast_crash::explain::Fate::Durable)
+    );
+    assert!(told.verdict.contains(&shown.violation.detail));
+
+    let sound = small("hash", Scheme::Undo);
+    let refused = sound.look().err().unwrap().to_string();
+    assert!(refused.contains("--crash-op"), "{refused}");
+    let at = Some("40".parse().unwrap());
+    let look = Campaign { crash_at: at, ..sound }.look().unwrap();
+    assert!(look.failure.is_none() && look.crash_op() == 40);
+    assert_eq!(look.transactions().count(), 24);
 }
 
 /// What any cache of the emulator leaves of the runtime's work, the fault model allows: the two

@@ -9,7 +9,7 @@ use outlast_crash::runtime::campaign::{Campaign, CampaignError, CampaignReport, 
 use outlast_workloads::{Layout, Workload};
 
 use crate::native::Size;
-use crate::record::{Kind, Metric, Record};
+use crate::record::{FailedPoint, Kind, Metric, Record};
 
 /// What runs, on how many lanes, and how many first crash points each policy gets in the quick
 /// scale: 2,100 in all. A lane that is alone commits in another way than those that share.
@@ -105,7 +105,7 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
         let reason = guilty_here.then(|| reason(report)).flatten();
         let campaign = &report.campaign;
         // Nothing was tried after the first failure, so there is nothing to count.
-        let was_run = counts != Counts::default();
+        let was_run = counts != Counts::default() || report.campaign.part.is_some();
         let metrics = if was_run { 0..5 } else { 0..1 };
         for (metric, value) in values(&counts)[metrics].iter().copied() {
             let record = Record::new(
@@ -133,6 +133,23 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
         }
     }
     records
+}
+
+/// The crash points after which something was wrong.
+pub fn failed_points(report: &CampaignReport) -> Vec<FailedPoint> {
+    let point = |failure: &Failure| {
+        let crash = failure.crash();
+        FailedPoint {
+            workload: report.campaign.workload.name.to_owned(),
+            scheme: report.campaign.scheme.name().to_owned(),
+            policy: crash.map(|crash| crash.0.to_string()),
+            caches: crash.map(|crash| crash.1.to_string()),
+            crash_op: crash.map(|crash| crash.2.to_string()),
+            wrong: failure.to_string(),
+            replay: report.replay_of(failure).command(),
+        }
+    };
+    report.failures.iter().map(point).collect()
 }
 
 /// What went wrong first, and the command that shows it again.

@@ -22,6 +22,23 @@ pub(super) fn section(told: &[Explanation]) -> Section {
     Section { id: "explorer", title: "Crash explorer", body }
 }
 
+/// A page of crashes and nothing else.
+pub(super) struct Shown {
+    pub title: String,
+    pub body: String,
+}
+
+/// The crashes as a page of their own.
+pub(super) fn alone(told: &[Explanation]) -> Shown {
+    let title = match told {
+        [one] => format!("A crash of {}", escape(&one.title())),
+        _ => "Crash explorer".to_owned(),
+    };
+    let mut body = if told.len() > 1 { picker(told) } else { String::new() };
+    body.extend(told.iter().enumerate().map(|(index, told)| crash(index, told)));
+    Shown { title, body }
+}
+
 fn picker(told: &[Explanation]) -> String {
     let mut groups: Vec<(&str, String)> = Vec::new();
     for (index, told) in told.iter().enumerate() {

@@ -89,6 +89,12 @@ fn merged(sections: Vec<Section>) -> Vec<Section> {
     all
 }
 
+/// The page of a document that explains crashes.
+pub fn explained(document: &Document) -> String {
+    let explorer::Shown { title, body } = explorer::alone(&document.explained);
+    document_page(document, &title, &body)
+}
+
 /// The whole page: its answer, then the story.
 pub fn page(document: &Document) -> String {
     let opening = answer(document) + &beside::engines(document);

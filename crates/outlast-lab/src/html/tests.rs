@@ -25,6 +25,7 @@ pub(crate) fn made_up() -> Document {
         compared: Vec::new(),
         beside: crate::beside::Beside::default(),
         power: crate::power::Power::default(),
+        failures: Vec::new(),
         explained: Vec::new(),
     };
     let records = &mut document.records;

@@ -384,3 +384,30 @@ class Reader(_Named, _outlast.Reader):
 def read(path):
     """Opens a pool for reading, also beside a process that writes it."""
     return Reader(path)
+
+
+#: The laboratory's names, of modules that need pandas: they are imported when they are first used.
+_LABORATORY = {
+    **dict.fromkeys(
+        ["Machine", "Results", "bench", "check", "compare", "crash", "explain", "image", "reproduce", "schemes", "sim", "workloads"],
+        "lab",
+    ),
+    "lab": None,
+    "sweep": None,
+}
+
+
+def __getattr__(name):
+    import importlib
+
+    if name not in _LABORATORY:
+        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+    module = importlib.import_module(f".{_LABORATORY[name] or name}", __name__)
+    found = module if _LABORATORY[name] is None else getattr(module, name)
+    # A module of the same name is not to hide the function.
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_LABORATORY})

@@ -1,29 +1,47 @@
 """The laboratory as functions: each runs one command of ``outlast`` and returns its records as a data frame.
 
->>> import outlast.lab                                                      # doctest: +SKIP
->>> runs = outlast.lab.sim("hash", scheme=["swift", "undo"])                # doctest: +SKIP
+>>> import outlast                                                          # doctest: +SKIP
+>>> runs = outlast.sim("hash", scheme=["swift", "undo"])                    # doctest: +SKIP
 >>> runs.wide("throughput")                                                 # doctest: +SKIP
+>>> runs.plot()                                                             # doctest: +SKIP
 
 Options have the names of the command's, with underscores: ``lane_bytes=65536`` is ``--lane-bytes 65536``, ``shared=True`` is
-``--shared``, and ``set={"core.count": 4}`` is ``--set core.count=4``.
+``--shared``, and ``set={"core.count": 4}`` is ``--set core.count=4``. A machine is a preset's name, a file, or a
+:class:`Machine`.
 """
 
 from __future__ import annotations
 
+import functools as _functools
 import json as _json
 import os as _os
 import shutil as _shutil
 import subprocess as _subprocess
 import sys as _sys
-
-try:
-    import pandas as _pandas
-except ImportError as error:
-    raise ImportError("the laboratory's results are data frames: pip install pandas") from error
+import tempfile as _tempfile
 
 from ._outlast import Error
+from .machine import Machine
+from .results import Results, read
 
-__all__ = ["Results", "bench", "check", "command", "compare", "crash", "reproduce", "run", "sim"]
+__all__ = [
+    "Machine",
+    "Results",
+    "bench",
+    "check",
+    "command",
+    "compare",
+    "crash",
+    "document",
+    "explain",
+    "image",
+    "read",
+    "reproduce",
+    "run",
+    "schemes",
+    "sim",
+    "workloads",
+]
 
 
 def command():
@@ -38,67 +56,6 @@ def command():
     return found
 
 
-class Results(_pandas.DataFrame):
-    """Records of a run, a row for each figure: ``metric``, ``value``, ``unit``, and what it is of.
-
-    ``attrs`` has the command, the machine, the seed, and the unit of each metric. A ``verdict`` of ``"bad"`` says that a
-    check has found damage or a loss.
-    """
-
-    @property
-    def _constructor(self):
-        return Results
-
-    @classmethod
-    def of(cls, document, verdict="good"):
-        """The results of a document that the command has printed."""
-        results = cls(document.get("records", []))
-        attrs = {name: value for name, value in document.items() if name != "records"}
-        if {"metric", "unit"} <= set(results.columns):
-            pairs = results[["metric", "unit"]].dropna().drop_duplicates()
-            attrs["units"] = dict(zip(pairs["metric"], pairs["unit"]))
-        attrs["verdict"] = verdict
-        results.attrs = attrs
-        return results
-
-    def wide(self, metric=None, index="workload", columns="scheme"):
-        """One metric as a table, by workload and scheme, or by other columns."""
-        metric = self._metric(metric)
-        rows = self[self["metric"] == metric]
-        table = rows.pivot_table(index=index, columns=columns, values="value", sort=False)
-        table.attrs = {**self.attrs, "unit": self.attrs.get("units", {}).get(metric, "")}
-        return table
-
-    def figure(self, metric=None, index="workload", columns="scheme", ax=None):
-        """Bars of one metric, with quartiles where the records have them; Matplotlib's axes."""
-        from matplotlib import pyplot
-
-        metric = self._metric(metric)
-        table = self.wide(metric, index, columns)
-        axes = ax if ax is not None else pyplot.subplots(figsize=(8, 4))[1]
-        rows = self[self["metric"] == metric]
-        errors = None
-        if {"p25", "p75"} <= set(rows.columns) and rows["p25"].notna().all():
-            low, high = (
-                rows.pivot_table(index=index, columns=columns, values=side, sort=False)
-                for side in ("p25", "p75")
-            )
-            errors = [[table[name] - low[name], high[name] - table[name]] for name in table.columns]
-        _pandas.DataFrame(table).plot.bar(ax=axes, yerr=errors, capsize=2, rot=0)
-        unit = table.attrs["unit"]
-        axes.set_ylabel(f"{metric} ({unit})" if unit else metric)
-        axes.set_xlabel("")
-        return axes
-
-    def _metric(self, metric):
-        names = list(dict.fromkeys(self.get("metric", [])))
-        if metric is None and names:
-            return "throughput" if "throughput" in names else names[0]
-        if metric not in names:
-            raise KeyError(f"no metric {metric!r}: there are {', '.join(names)}")
-        return metric
-
-
 def _words(options):
     words = []
     for name, value in options.items():
@@ -109,7 +66,7 @@ def _words(options):
             words.append(flag)
         elif isinstance(value, dict):
             for key, part in value.items():
-                words += [flag, f"{key}={part}"]
+                words += [flag, f"{key}={_value(part)}"]
         elif isinstance(value, (list, tuple)):
             words += [flag, ",".join(map(str, value))]
         else:
@@ -117,36 +74,72 @@ def _words(options):
     return words
 
 
-def run(*words, program=None, progress=False, timeout=None, **options):
+def _value(value):
+    # Several values of a key are one run each.
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return ",".join({True: "true", False: "false"}.get(part, str(part)) if isinstance(part, bool) else str(part) for part in values)
+
+
+def run(*words, program=None, progress=False, timeout=None, cwd=None, machine=None, **options):
     """Runs a command of ``outlast`` with ``--json``; its :class:`Results`.
 
     Bad input is a :class:`ValueError` with the command's line. ``program`` is what ``check`` runs, a list of words. With
-    ``progress`` the command tells on standard error how far it is.
+    ``progress`` the command tells on standard error how far it is. ``machine`` and ``config`` take a :class:`Machine`.
     """
-    line = [command(), *map(str, words), *_words(options), "--json"]
+    if isinstance(options.get("config"), Machine):
+        machine = options.pop("config") if machine is None else machine
+    if machine is not None and not isinstance(machine, Machine):
+        options["config"], machine = machine, None
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        names = {}
+        if machine is not None:
+            of_machine, path = machine.words(folder)
+            names = {path: machine.name} if path else {}
+            words = (*words, *of_machine)
+        line = [*map(str, words), *_words(options)]
+        status, found = _run(line, program, progress, timeout, cwd, names)
+    return Results.of(found, "bad" if status else "good")
+
+
+def document(words, names=None):
+    """The JSON document that a command prints, as dictionaries and lists. ``names`` are texts to put in place of others."""
+    return _run(list(map(str, words)), names=names or {})[1]
+
+
+def _run(words, program=None, progress=False, timeout=None, cwd=None, names=None):
+    line = [command(), *words, "--json"]
     if program is not None:
         line += ["--", *map(str, program)]
     said = None if progress else _subprocess.PIPE
-    done = _subprocess.run(line, stdout=_subprocess.PIPE, stderr=said, text=True, timeout=timeout)
+    done = _subprocess.run(line, stdout=_subprocess.PIPE, stderr=said, text=True, timeout=timeout, cwd=cwd)
+    told, printed = (done.stderr or "").strip(), done.stdout
+    for text, name in (names or {}).items():
+        told, printed = told.replace(text, name), printed.replace(_json.dumps(text)[1:-1], name)
     if done.returncode not in (0, 1):
-        last = (done.stderr or "").strip().splitlines() or [f"exit status {done.returncode}"]
+        lines = told.splitlines() or [f"exit status {done.returncode}"]
+        wrong = next((text for text in lines if text.startswith(("outlast: ", "error: "))), lines[-1])
         kind = ValueError if done.returncode == 2 else Error
-        raise kind(last[-1].removeprefix("outlast: "))
+        raise kind(wrong.removeprefix("outlast: ").removeprefix("error: "))
     try:
-        document = _json.loads(done.stdout)
+        return done.returncode, _json.loads(printed)
     except ValueError:
-        raise Error(f"no results: {(done.stderr or done.stdout).strip()}") from None
-    return Results.of(document, "bad" if done.returncode else "good")
+        raise Error(f"no results: {told or printed.strip()}") from None
 
 
 def sim(work, scheme=None, config=None, set=None, seed=1, **options):
-    """Runs a workload, program or stream on the timed machine: ``outlast sim``. Values are of simulated time."""
+    """Runs a workload, program or stream on the timed machine: ``outlast sim``. Values are of simulated time.
+
+    ``set`` changes keys of the machine; a list of values runs each of them, and the key is a column of the frame.
+    """
     return run("sim", work, scheme=scheme, config=config, set=set, seed=seed, **options)
 
 
-def compare(work=None, scheme=None, seed=1, **options):
-    """Every scheme that applies on the same work: ``outlast compare``."""
-    return run("compare", *([] if work is None else [work]), scheme=scheme, seed=seed, **options)
+def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **options):
+    """Every scheme that applies on the same work: ``outlast compare``. ``out`` is a folder for its page, if that is wanted."""
+    words = [] if work is None else [work]
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        options.update(scheme=scheme, config=config, set=set, seed=seed, out=out or folder)
+        return run("compare", *words, **options)
 
 
 def bench(work, scheme=None, seed=1, **options):
@@ -155,17 +148,85 @@ def bench(work, scheme=None, seed=1, **options):
     return run("bench", names, scheme=scheme, seed=seed, **options)
 
 
-def crash(work, scheme=None, seed=1, **options):
-    """Crashes a workload at its points, recovers, and judges: ``outlast crash``."""
-    return run("crash", work, scheme=scheme, seed=seed, **options)
+def crash(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options):
+    """Crashes a workload at ``points`` of its run, recovers, and judges.
+
+    Schemes of the runtime run on models of caches (``outlast crash``), schemes of the machine on the timed machine
+    (``outlast sim --crash``; there caches of a few lines and a small program where nothing else is said). Failing points of
+    the former are ``failures`` of the results.
+    """
+    if not _is_of_machine(scheme):
+        if config is not None or set is not None or machine is not None:
+            raise ValueError("the runtime's schemes crash on models of caches: give policy and caches, and no machine")
+        return run("crash", work, scheme=scheme, seed=seed, points=points, **options)
+    small = {"transactions": 80, "footprint": "2K", **options}
+    machine = machine if machine is not None else config if config is not None else "tiny"
+    return run("sim", work, scheme=scheme, seed=seed, crash="all" if points is None else points, machine=machine, set=set, **small)
+
+
+def _is_of_machine(scheme):
+    names = [scheme] if isinstance(scheme, str) else scheme or []
+    names = [part for name in names for part in name.split(",")]
+    kinds = {_kinds(command()).get(name) for name in names}
+    return kinds == {"machine"}
+
+
+@_functools.cache
+def _kinds(_command):
+    return {row["scheme"]: row["of"] for row in document(["schemes"])["records"]}
+
+
+def schemes():
+    """All schemes, with what each promises: a frame."""
+    return Results(document(["schemes"])["records"])
+
+
+def workloads():
+    """All workloads: a frame."""
+    return Results(document(["workloads"])["records"])
+
+
+def image(work, scheme, point=None, policy=None, caches=None, seed=1, **options):
+    """One crash to look at, an :class:`outlast.crashed.Image`: the bytes, the journal, the recovery, and a page.
+
+    ``point`` is a crash point, as :attr:`Results.failures` has them in ``crash_op``: operations, or ``"1234+2"`` with two lines
+    of the next operation. Without it the first failing point is shown; without a failing one that is a :class:`ValueError`.
+    ``work`` may also be a row of ``failures``, which says the rest.
+    """
+    from .crashed import Image
+
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        _run(["crash", work, *_words({**_of_point(scheme, point, policy, caches, seed), **options}), "--keep", folder])
+        return Image(folder)
+
+
+def _of_point(scheme, point, policy, caches, seed):
+    return {"scheme": scheme, "crash_op": point, "policy": policy, "caches": caches, "seed": seed}
+
+
+def explain(work=None, scheme=None, plant=None, policy="any", seed=1, **options):
+    """Explained crashes as the explorer's page, an :class:`outlast.crashed.Page`: of a paper's flaw (``"ARC-2"``), a planted bug
+    (``plant=``), or a scope. In a notebook it is shown at once."""
+    from .crashed import Page
+
+    words = ["crash", *([] if work is None else [work]), "--explain", "--policy", policy]
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        file = _os.path.join(folder, "explained.html")
+        _run([*words, *_words({"scheme": scheme, "plant": plant, "seed": seed, **options}), "--html", file])
+        with open(file, encoding="utf-8") as page:
+            return Page(page.read())
 
 
 def check(program, dir, then, seed=1, **options):
-    """Crashes any program that writes files: ``outlast check``. ``program`` is a list of words, ``then`` the command that
-    has it recover and judges."""
+    """Crashes any program that writes files: ``outlast check``; a row for each finding, none where no state fails.
+
+    ``program`` is a list of words, ``then`` the command that has it recover and judges. ``attrs`` has how much was tried:
+    ``states``, ``distinct``, ``moments``, ``exhausted``, ``cut_short``.
+    """
     return run("check", program=program, dir=dir, then=then, seed=seed, **options)
 
 
-def reproduce(paper, figure=None, scale="quick", seed=1, **options):
-    """A paper's figures again, claimed and measured: ``outlast reproduce``."""
-    return run("reproduce", paper, figure=figure, scale=scale, seed=seed, **options)
+def reproduce(paper, figure=None, scale="quick", seed=1, out=None, **options):
+    """A paper's figures again, claimed and measured: ``outlast reproduce``. ``out`` is a folder for its page, if wanted."""
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        return run("reproduce", paper, figure=figure, scale=scale, seed=seed, out=out or folder, **options)

@@ -22,6 +22,9 @@ use crate::oracle::keys::{ABSENT, KeyHistory, KeyState, Moment, Transaction};
 use crate::panicked;
 use crate::{Broken, CrashImage, Violation};
 
+/// Failures of each machine that are told, the earliest: of parts together the same ones.
+const FAILURES_MAX: usize = 16;
+
 /// One crash point in this number crashes its recovery too.
 const IN_RECOVERY_ONE_IN: u64 = 4;
 
@@ -53,9 +56,21 @@ pub(super) struct Shared<'a> {
 #[derive(Default)]
 pub(super) struct JobOutcome {
     pub counts: Counts,
-    pub failure: Option<Failure>,
+    /// The first ones.
+    pub failures: Vec<Failure>,
     /// The crash point that was asked for, where the run has none such.
     pub missing: Option<NoSuchMoment>,
+}
+
+/// One crash point, with everything about it.
+pub(super) struct Seen {
+    pub journal: Journal,
+    /// Entries of it that are in the image.
+    pub entries: usize,
+    pub image: Vec<u8>,
+    pub recovered: Vec<u8>,
+    pub recovery: OpLog,
+    pub failure: Option<Failure>,
 }
 
 /// One policy in one hierarchy: a machine that the run is played through.
@@ -74,11 +89,8 @@ impl Shared<'_> {
         points: usize,
         progress: &dyn Fn(u64),
     ) -> JobOutcome {
-        let Campaign { seed, lanes, .. } = *self.campaign;
-        let seed = machine.seed(seed);
-        let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };
-        let driver = AtomicDriver::new(&config, seed, &self.base.bytes);
-        let journal = driver.expect("the presets can be built").play(&self.recording.log);
+        let seed = machine.seed(self.campaign.seed);
+        let journal = self.play(machine);
         let chosen = match self.campaign.crash_at {
             Some(at) => vec![at],
             None if self.campaign.warm_up.is_some() => {
@@ -88,18 +100,15 @@ impl Shared<'_> {
             }
             None => choose(&self.recording.log, &journal, points, &mut Random::stream(seed, 0)),
         };
-        let mut bytes = self.base.bytes.clone();
-        bytes.resize(journal.image_bytes() as usize, 0);
-        let overlay = Overlay::new(bytes).planting(Plant::code_of(self.campaign.plant));
-        let mut crasher = Crasher::new(self, machine, overlay);
-        crasher.census = self
-            .campaign
-            .warm_up
-            .map(|_| Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize));
+        let mut crasher = self.crasher(machine, &journal);
         let mut moment = self.history.beginning();
         let mut cursor = journal.cursor();
-        let mut failure = None;
-        for at in chosen {
+        let mut failures = Vec::new();
+        let part = self.campaign.part;
+        for (number, at) in chosen.into_iter().enumerate() {
+            if part.is_some_and(|part| !part.has(number as u128)) {
+                continue;
+            }
             if self.last_job.load(Ordering::Relaxed) < job {
                 break;
             }
@@ -117,8 +126,9 @@ impl Shared<'_> {
             let mut random = Random::stream(seed, 1 + entries as u64);
             if let Err((stage, violation)) = crasher.crash(&moment, &mut random) {
                 crasher.counts.count(violation.broken);
-                let failed = Failure { violation, machine: Some((machine, at)), stage };
-                failure.get_or_insert(failed);
+                if failures.len() < FAILURES_MAX {
+                    failures.push(Failure { violation, machine: Some((machine, at)), stage });
+                }
                 if self.campaign.until_failure {
                     self.last_job.fetch_min(job, Ordering::Relaxed);
                     break;
@@ -126,7 +136,58 @@ impl Shared<'_> {
             }
             progress(self.done.fetch_add(1, Ordering::Relaxed) + 1);
         }
-        JobOutcome { counts: crasher.counts, failure, missing: None }
+        JobOutcome { counts: crasher.counts, failures, missing: None }
+    }
+
+    /// What becomes durable of the run on a machine.
+    fn play(&self, machine: Machine) -> Journal {
+        let Campaign { seed, lanes, .. } = *self.campaign;
+        let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };
+        let driver = AtomicDriver::new(&config, machine.seed(seed), &self.base.bytes);
+        driver.expect("the presets can be built").play(&self.recording.log)
+    }
+
+    /// Stands at the base image.
+    fn crasher(&self, machine: Machine, journal: &Journal) -> Crasher<'_> {
+        let mut bytes = self.base.bytes.clone();
+        bytes.resize(journal.image_bytes() as usize, 0);
+        let overlay = Overlay::new(bytes).planting(Plant::code_of(self.campaign.plant));
+        let mut crasher = Crasher::new(self, machine, overlay);
+        crasher.census = self
+            .campaign
+            .warm_up
+            .map(|_| Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize));
+        crasher
+    }
+
+    /// Crashes at one point of a machine, and keeps everything.
+    pub fn look(&self, machine: Machine, at: CrashOp) -> Result<Seen, NoSuchMoment> {
+        let journal = self.play(machine);
+        let entries = at.entries_in(&journal)?;
+        let mut crasher = self.crasher(machine, &journal);
+        let mut cursor = journal.cursor();
+        crasher.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+        let mut moment = self.history.beginning();
+        moment.advance(at.ops);
+        if let Some(census) = &mut crasher.census {
+            census.advance(at.ops);
+        }
+        let image = crasher.overlay.view(<[u8]>::to_vec);
+        let start = crasher.overlay.checkpoint();
+        crasher.overlay.record();
+        // The verdict is that of the whole crash point, below.
+        let _ = crasher.verify(&moment, false);
+        let recovery = crasher.overlay.take_log();
+        let recovered = crasher.overlay.view(<[u8]>::to_vec);
+        crasher.overlay.roll_back(start);
+        let mut random = Random::stream(machine.seed(self.campaign.seed), 1 + entries as u64);
+        let verdict = crasher.crash(&moment, &mut random);
+        let failure = verdict.err().map(|(stage, violation)| Failure {
+            violation,
+            machine: Some((machine, at)),
+            stage,
+        });
+        Ok(Seen { journal, entries, image, recovered, recovery, failure })
     }
 }
 

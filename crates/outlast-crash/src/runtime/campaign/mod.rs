@@ -35,6 +35,7 @@
 
 mod census;
 mod crash_points;
+mod look;
 pub(crate) mod overlay;
 mod points;
 mod record;
@@ -43,6 +44,7 @@ mod shrink;
 mod timed;
 
 pub use census::{OBJECT_BYTES, ObjectCounts};
+pub use look::{Look, Ran, stored};
 pub use points::{CrashOp, NoSuchEntry, NoSuchMoment, ParseCrashOpError, Points};
 pub use report::{CampaignReport, Counts, Failure, Stage};
 pub use timed::{TimedCampaign, TimedError, TimedRecording, TimedReport};
@@ -55,6 +57,7 @@ use std::time::Instant;
 
 use outlast::lab::Plant;
 use outlast::{Abort, Ack, PoolError, Scheme};
+use outlast_check::part::Part;
 use outlast_sim::{
     Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset, instead_of,
 };
@@ -193,6 +196,8 @@ pub struct Campaign {
     pub layout: Layout,
     /// Only this crash point: replays a failure.
     pub crash_at: Option<CrashOp>,
+    /// The part of the crash points that is tried, each with what follows from it.
+    pub part: Option<Part>,
     /// Threads that judge.
     pub threads: usize,
 }
@@ -222,6 +227,7 @@ impl Campaign {
             sync_every: None,
             layout: Layout::default(),
             crash_at: None,
+            part: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -288,7 +294,10 @@ impl Campaign {
     pub fn planned(&self) -> u64 {
         match self.crash_at {
             Some(_) => 1,
-            None => (self.policies.len() as u64).saturating_mul(self.points as u64),
+            None => {
+                let all = (self.policies.len() as u64).saturating_mul(self.points as u64);
+                all / self.part.map_or(1, |part| u64::from(part.of()))
+            }
         }
     }
 
@@ -369,9 +378,7 @@ impl Campaign {
         let last_job = last_job.into_inner();
         for (job, outcome) in results.into_iter().take_while(|(job, _)| *job <= last_job) {
             report.policies[job / self.caches.len()].1.add(&outcome.counts);
-            if report.failure.is_none() {
-                report.failure = outcome.failure;
-            }
+            report.fail(outcome.failures);
         }
         Ok(())
     }
@@ -472,6 +479,17 @@ pub enum CampaignError {
     /// The run has no such crash point.
     #[error(transparent)]
     CrashOp(#[from] NoSuchMoment),
+    /// There is no crash to look at.
+    #[error(
+        "no crash point fails here: --crash-op OPERATIONS names one to look at, 0 to {operations}"
+    )]
+    NothingFails {
+        /// Operations of the run.
+        operations: usize,
+    },
+    /// There is no crash to look at: the run itself goes wrong.
+    #[error("{0}, though nothing had crashed")]
+    Uncrashed(crate::Violation),
     /// The workload does not come in this size.
     #[error(transparent)]
     Scale(#[from] BadScale),

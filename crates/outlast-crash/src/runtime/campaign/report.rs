@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use outlast::scheme::Guarantee;
+use outlast_check::part::Part;
 use outlast_sim::Policy;
 
 use super::crash_points::Machine;
@@ -129,6 +130,8 @@ pub struct CampaignReport {
     pub uncrashed: Counts,
     /// The first failure.
     pub failure: Option<Failure>,
+    /// The first failures of each policy in each kind of caches.
+    pub failures: Vec<Failure>,
     /// Wall time, loading and recording included.
     pub elapsed: Duration,
 }
@@ -143,6 +146,7 @@ impl CampaignReport {
             transactions: 0,
             uncrashed: Counts::default(),
             failure: None,
+            failures: Vec::new(),
             elapsed: Duration::ZERO,
         }
     }
@@ -154,9 +158,17 @@ impl CampaignReport {
         total
     }
 
+    /// Every part meets it, and the first counts it.
     pub(super) fn fail_uncrashed(&mut self, violation: Violation) {
-        self.uncrashed.count(violation.broken);
-        self.failure = Some(Failure { violation, machine: None, stage: Stage::Run });
+        if self.campaign.part.is_none_or(Part::is_first) {
+            self.uncrashed.count(violation.broken);
+        }
+        self.fail([Failure { violation, machine: None, stage: Stage::Run }]);
+    }
+
+    pub(super) fn fail(&mut self, failures: impl IntoIterator<Item = Failure>) {
+        self.failures.extend(failures);
+        self.failure = self.failures.first().cloned();
     }
 
     /// Whether the scheme broke a promise: only those that are durable make one.
@@ -166,16 +178,21 @@ impl CampaignReport {
 
     /// The campaign that shows the first failure and nothing else.
     pub fn replay(&self) -> Option<Campaign> {
-        let failure = self.failure.as_ref()?;
-        Some(match failure.machine {
+        self.failure.as_ref().map(|failure| self.replay_of(failure))
+    }
+
+    /// The campaign that shows one failure and nothing else.
+    pub fn replay_of(&self, failure: &Failure) -> Campaign {
+        let whole = Campaign { part: None, ..self.campaign.clone() };
+        match failure.machine {
             Some((machine, at)) => Campaign {
                 policies: vec![machine.policy],
                 caches: vec![machine.caches],
                 crash_at: Some(at),
                 until_failure: true,
-                ..self.campaign.clone()
+                ..whole
             },
-            None => self.campaign.clone(),
-        })
+            None => whole,
+        }
     }
 }

@@ -8,7 +8,7 @@ use outlast_trace::TxId;
 use super::judge::CellJudge;
 use super::script::{self, Facts, Step};
 use super::{Recorded, Scope, ScopeConfig};
-use crate::explain::{Compared, Explanation, Recovery, Transaction, recovery_of, run_of};
+use crate::explain::{Compared, Explanation, Recovery, Transaction, place_in, recovery_of, run_of};
 use crate::{Crash, CrashImage, Failure, ImageMedium, Judge, TooWide, Violation};
 
 /// Places that a recovery read, at most.
@@ -220,27 +220,7 @@ impl Map<'_> {
         if (self.root.0..root_end).contains(&at.0) {
             return self.in_root(at.0 - self.root.0);
         }
-        let Some(geometry) = self.geometry else { return format!("offset {:#x}", at.0) };
-        if at.0 < geometry.lane_at(0).0 {
-            return format!("pool header, line {}", at.0 / 64);
-        }
-        if at.0 < geometry.lane_at(geometry.lanes as usize).0 {
-            let in_lanes = at.0 - geometry.lane_at(0).0;
-            let (lane, rest) = (in_lanes / geometry.lane_bytes, in_lanes % geometry.lane_bytes);
-            return match rest / 64 {
-                0 => format!("head of lane {lane}'s log"),
-                line => format!("log of lane {lane}, line {line}"),
-            };
-        }
-        if at.0 < geometry.heap_at {
-            return format!("offset {:#x}", at.0);
-        }
-        let chunk = geometry.chunk_of(at);
-        let line = (at.0 - geometry.chunk_at(chunk).0) / 64;
-        match geometry.is_directory(chunk) {
-            true => format!("heap directory, line {line}"),
-            false => format!("heap chunk {chunk}, line {line}"),
-        }
+        place_in(self.geometry.as_ref(), at)
     }
 
     /// A cell, or what follows them.
