@@ -447,7 +447,7 @@ fn parts_of_a_check_are_together_the_whole() {
     }
     let program = |sync: &str| {
         format!(
-            "for n in 1 2 3; do echo I $n; printf '%s\\n' $n >> data/log; printf x >> data/{sync}; sync data/log; echo A $n; done"
+            "for n in 1 2; do echo I $n; printf '%s\\n' $n >> data/log; printf x >> data/{sync}; sync data/log; echo A $n; done"
         )
     };
     let check = "n=$(grep -c . data/log 2>/dev/null); [ ${n:-0} -ge $OUTLAST_ACKED ] && [ $(cat data/side | wc -c) -ge $OUTLAST_ACKED ]";
@@ -468,7 +468,7 @@ fn parts_of_a_check_are_together_the_whole() {
         };
         let program = ["--", "/bin/sh", "-c", &program];
         let captured = run(&["--dir", "data", "--save", "run", "--capture"], &program);
-        assert_eq!(captured["acknowledged"], 3, "{captured}");
+        assert_eq!(captured["acknowledged"], 2, "{captured}");
         let faults = |documents: &[Value]| {
             let mut all: Vec<(String, String)> = Vec::new();
             for finding in documents.iter().flat_map(|found| found["findings"].as_array().unwrap())
@@ -484,7 +484,7 @@ fn parts_of_a_check_are_together_the_whole() {
         };
         let whole = run(&["--run", "run"], &[]);
         assert_eq!(!faults(std::slice::from_ref(&whole)).is_empty(), fails, "{whole}");
-        for of in [1, 4] {
+        for of in [1, 3] {
             let parts: Vec<Value> = (1..=of)
                 .map(|nth| run(&["--run", "run", "--part", &format!("{nth}/{of}")], &[]))
                 .collect();

@@ -6,6 +6,7 @@ use clap::Args;
 use outlast::Scheme;
 use outlast::lab::Plant;
 use outlast::scheme::SCHEMES;
+use outlast_check::part::Part;
 use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT, Report};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_crash::runtime::plants::planted_in;
@@ -81,6 +82,10 @@ pub struct SimArgs {
     /// Crashes behind this entry alone: replays a failure.
     #[arg(long, value_name = "ENTRY", conflicts_with = "crash")]
     crash_entry: Option<usize>,
+    /// Tries one part of the crash points, 1/N to N/N: together they are the whole. For schemes of the
+    /// machine.
+    #[arg(long, value_name = "PART/PARTS", requires = "crash")]
+    part: Option<Part>,
     /// Runs the rest of a program on from N of the recovered images, drawn [default: 4]. Crashes
     /// that as well, recovers and judges.
     #[arg(long, value_name = "N", requires = "crash", conflicts_with = "crash_entry")]
@@ -287,6 +292,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 );
             }
             return crash_programs(args, plan, schemes, points, as_json, seed);
+        }
+        (Task::Transactions(_), Some(_)) if args.part.is_some() => {
+            return Err("--part takes schemes of the machine".into());
         }
         (Task::Transactions(_), Some(_)) if args.resume.or(args.resume_entry).is_some() => {
             return Err("--resume and --resume-entry take schemes of the machine".into());
@@ -532,8 +540,11 @@ fn crash_programs(
                 second_crash: true,
                 resumes: args.resumes(),
                 resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
+                part: args.part,
             };
             let report = campaign.run()?;
+            let replay = |at| campaign.command(Some(at));
+            document.failures.extend(simulated::failed_points(&campaign, &report, replay));
             let mut found = simulated::crash_records(&campaign, &report);
             setting.mark(scheme, &mut found);
             document.records.extend(found);
@@ -593,12 +604,15 @@ fn crash_captured(
                 points,
                 resumes: args.resumes(),
                 resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
+                part: args.part,
                 ..small
             };
             if work.transactions == 0 && !campaign.has_epochs(&work).unwrap_or(false) {
                 return Err(simulated::no_transactions(path, scheme).into());
             }
             let report = campaign.run_on(&work)?;
+            let replay = |at| campaign.command_on(path, args.instructions, Some(at));
+            document.failures.extend(simulated::failed_points(&campaign, &report, replay));
             let mut found = simulated::crash_records(&campaign, &report);
             simulated::name_records(&mut found, path);
             setting.mark(scheme, &mut found);

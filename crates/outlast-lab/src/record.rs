@@ -128,9 +128,18 @@ pub struct FailedPoint {
     /// The caches.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub caches: Option<String>,
+    /// The simulated machine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub machine: Option<String>,
     /// The crash point, for `--crash-op`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub crash_op: Option<String>,
+    /// The entry of the machine's journal, for `--crash-entry`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub crash_entry: Option<usize>,
+    /// The entry of the rest's journal, for `--resume-entry`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resume_entry: Option<usize>,
     /// What was wrong.
     pub wrong: String,
     /// The command that shows it again.

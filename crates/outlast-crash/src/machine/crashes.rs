@@ -146,8 +146,14 @@ impl Crashes<'_> {
         resumed: &[usize],
     ) -> Result<(), NoSuchEntry> {
         let mut images = Images::new(run, self.campaign.breaks());
-        for &point in points {
+        for (number, &point) in points.iter().enumerate() {
             let (now, undo) = images.at(point);
+            // What follows from a crash belongs to its part.
+            if resumes.is_none() && self.campaign.part.is_some_and(|part| !part.has(number as u128))
+            {
+                images.undo(&undo);
+                continue;
+            }
             let at = match resumes {
                 None => CrashEntry { entry: point, resumed: None },
                 Some(entry) => CrashEntry { entry, resumed: Some(point) },

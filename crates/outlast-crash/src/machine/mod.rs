@@ -21,6 +21,7 @@ pub use crate::runtime::campaign::Points;
 use std::path::Path;
 use std::sync::Arc;
 
+use outlast_check::part::Part;
 use outlast_schemes::{Breaks, Key, MachineScheme, Options, Plant, Streams, Work, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, Setup, Source};
@@ -46,6 +47,9 @@ const SEEDS_TRIED: u64 = 4;
 
 /// Where the rest crashes then.
 pub const RESUMED_POINTS: Points = Points::Some(12);
+
+/// Failures that a report keeps: of parts together the same ones.
+const FAILURES_MAX: usize = 16;
 
 /// The stream of random numbers from which crash points are drawn, those from which work is resumed,
 /// and how far recovery came before it was repeated there.
@@ -78,6 +82,8 @@ pub struct Campaign {
     pub resumes: usize,
     /// Where that crashes.
     pub resumed_points: Points,
+    /// The part of the crash points that is tried, each with what follows from it.
+    pub part: Option<Part>,
 }
 
 /// A crash point: an entry of the journal, and one of the rest's journal where work was resumed from the
@@ -109,6 +115,8 @@ pub struct Report {
     pub torn: u64,
     /// The first crash point where that happened, and what was wrong.
     pub first: Option<(CrashEntry, Violation)>,
+    /// The first 16 of them.
+    pub failures: Vec<(CrashEntry, Violation)>,
 }
 
 impl Report {
@@ -119,7 +127,10 @@ impl Report {
         self.torn += u64::from(there.is_none() && !lost);
         if let Err(violation) = verdict {
             self.broken += 1;
-            self.first.get_or_insert((at, violation));
+            self.first.get_or_insert_with(|| (at, violation.clone()));
+            if self.failures.len() < FAILURES_MAX {
+                self.failures.push((at, violation));
+            }
         }
         there
     }
@@ -161,6 +172,7 @@ impl Campaign {
             second_crash: true,
             resumes: RESUMES_DEFAULT,
             resumed_points: RESUMED_POINTS,
+            part: None,
         }
     }
 

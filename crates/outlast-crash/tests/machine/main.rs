@@ -36,6 +36,35 @@ fn assert_silent(campaign: &Campaign, report: &Report) {
 }
 
 #[test]
+fn parts_of_a_campaign_are_together_the_whole() {
+    let plant = plants().find(|plant| plant.name == "skeleton-unordered").unwrap();
+    let sound = Campaign::small(named("picl"), "hash", 1);
+    for whole in [Campaign::showing(plant, 1), sound] {
+        let whole = Campaign { points: Points::Some(40), ..whole };
+        let one = run(&whole);
+        let (mut sum, mut failures) = (Report::default(), Vec::new());
+        for nth in 1..=3 {
+            let part =
+                run(&Campaign { part: Some(format!("{nth}/3").parse().unwrap()), ..whole.clone() });
+            sum.images += part.images;
+            sum.resumed += part.resumed;
+            sum.broken += part.broken;
+            sum.lost += part.lost;
+            sum.torn += part.torn;
+            failures.extend(part.failures);
+        }
+        let counts = |report: &Report| {
+            (report.images, report.resumed, report.broken, report.lost, report.torn)
+        };
+        assert_eq!(counts(&sum), counts(&one));
+        failures.sort_by_key(|(at, _)| at.entry);
+        failures.truncate(one.failures.len());
+        assert_eq!(failures, one.failures);
+        assert_eq!(one.failures.is_empty(), whole.plant.is_none());
+    }
+}
+
+#[test]
 fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
     for scheme in MachineScheme::all() {
         if scheme.guarantee() == Guarantee::None {

@@ -144,7 +144,10 @@ pub fn failed_points(report: &CampaignReport) -> Vec<FailedPoint> {
             scheme: report.campaign.scheme.name().to_owned(),
             policy: crash.map(|crash| crash.0.to_string()),
             caches: crash.map(|crash| crash.1.to_string()),
+            machine: None,
             crash_op: crash.map(|crash| crash.2.to_string()),
+            crash_entry: None,
+            resume_entry: None,
             wrong: failure.to_string(),
             replay: report.replay_of(failure).command(),
         }

@@ -17,7 +17,8 @@ pub use captured::{captured_work, name_records, no_transactions};
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{
-    Measured, crash_records, measure, memory_energy, records as scheme_records, speed_record,
+    Measured, crash_records, failed_points, measure, memory_energy, records as scheme_records,
+    speed_record,
 };
 pub(crate) use programs::{Timed, of_plan, sources, time};
 pub use real::{

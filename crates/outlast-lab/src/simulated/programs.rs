@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use outlast_crash::machine::{Campaign, Report, with_cores, work_of};
+use outlast_crash::Violation;
+use outlast_crash::machine::{Campaign, CrashEntry, Report, with_cores, work_of};
 use outlast_schemes::{MachineScheme, Options, Prepared};
 use outlast_sim::timed::{
     LaneOps, Machine, MachineConfig, RunStats, Setup, Source, instructions_of,
@@ -12,7 +13,7 @@ use outlast_workloads::machine::{Plan, Recorded};
 
 use super::{core_records, memory_records};
 use crate::clock::Stopwatch;
-use crate::record::{Kind, Metric, Record};
+use crate::record::{FailedPoint, Kind, Metric, Record};
 
 /// What a run counted behind its warm-up.
 #[derive(Clone, Debug)]
@@ -208,6 +209,27 @@ pub fn crash_records(campaign: &Campaign, report: &Report) -> Vec<Record> {
         record(Metric::LOST, report.lost),
         record(Metric::TORN, report.torn),
     ]
+}
+
+/// The crash points after which something was wrong, each with the command that shows it again.
+pub fn failed_points(
+    campaign: &Campaign,
+    report: &Report,
+    replay: impl Fn(CrashEntry) -> String,
+) -> Vec<FailedPoint> {
+    let point = |(at, wrong): &(CrashEntry, Violation)| FailedPoint {
+        workload: campaign.plan.workload.name.to_owned(),
+        scheme: campaign.scheme.name().to_owned(),
+        policy: None,
+        caches: None,
+        machine: Some(campaign.machine.name.clone()),
+        crash_op: None,
+        crash_entry: Some(at.entry),
+        resume_entry: at.resumed,
+        wrong: wrong.to_string(),
+        replay: replay(*at),
+    };
+    report.failures.iter().map(point).collect()
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def command():
+def command() -> str:
     """The program that runs: ``OUTLAST_COMMAND``, the one beside this Python, or the first on the path."""
     named = _os.environ.get("OUTLAST_COMMAND")
     if named:
@@ -80,12 +80,19 @@ def _value(value):
     return ",".join({True: "true", False: "false"}.get(part, str(part)) if isinstance(part, bool) else str(part) for part in values)
 
 
-def run(*words, program=None, progress=False, timeout=None, cwd=None, machine=None, **options):
+def run(*words, program=None, progress=False, timeout=None, cwd=None, machine=None, **options) -> Results:
     """Runs a command of ``outlast`` with ``--json``; its :class:`Results`.
 
     Bad input is a :class:`ValueError` with the command's line. ``program`` is what ``check`` runs, a list of words. With
     ``progress`` the command tells on standard error how far it is. ``machine`` and ``config`` take a :class:`Machine`.
     """
+    status, found = _told(words, {**options, "machine": machine}, program, progress, timeout, cwd)
+    return Results.of(found, "bad" if status else "good")
+
+
+def _told(words, options, program=None, progress=False, timeout=None, cwd=None):
+    """The exit status and the document of a command."""
+    machine = options.pop("machine", None)
     if isinstance(options.get("config"), Machine):
         machine = options.pop("config") if machine is None else machine
     if machine is not None and not isinstance(machine, Machine):
@@ -97,11 +104,10 @@ def run(*words, program=None, progress=False, timeout=None, cwd=None, machine=No
             names = {path: machine.name} if path else {}
             words = (*words, *of_machine)
         line = [*map(str, words), *_words(options)]
-        status, found = _run(line, program, progress, timeout, cwd, names)
-    return Results.of(found, "bad" if status else "good")
+        return _run(line, program, progress, timeout, cwd, names)
 
 
-def document(words, names=None):
+def document(words, names=None) -> dict:
     """The JSON document that a command prints, as dictionaries and lists. ``names`` are texts to put in place of others."""
     return _run(list(map(str, words)), names=names or {})[1]
 
@@ -126,7 +132,7 @@ def _run(words, program=None, progress=False, timeout=None, cwd=None, names=None
         raise Error(f"no results: {told or printed.strip()}") from None
 
 
-def sim(work, scheme=None, config=None, set=None, seed=1, **options):
+def sim(work, scheme=None, config=None, set=None, seed=1, **options) -> Results:
     """Runs a workload, program or stream on the timed machine: ``outlast sim``. Values are of simulated time.
 
     ``set`` changes keys of the machine; a list of values runs each of them, and the key is a column of the frame.
@@ -134,7 +140,7 @@ def sim(work, scheme=None, config=None, set=None, seed=1, **options):
     return run("sim", work, scheme=scheme, config=config, set=set, seed=seed, **options)
 
 
-def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **options):
+def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **options) -> Results:
     """Every scheme that applies on the same work: ``outlast compare``. ``out`` is a folder for its page, if that is wanted."""
     words = [] if work is None else [work]
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
@@ -142,26 +148,33 @@ def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **o
         return run("compare", *words, **options)
 
 
-def bench(work, scheme=None, seed=1, **options):
+def bench(work, scheme=None, seed=1, **options) -> Results:
     """Measures schemes on this machine, in turns: ``outlast bench``."""
     names = work if isinstance(work, str) else ",".join(work)
     return run("bench", names, scheme=scheme, seed=seed, **options)
 
 
-def crash(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options):
+def crash(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options) -> Results:
     """Crashes a workload at ``points`` of its run, recovers, and judges.
 
     Schemes of the runtime run on models of caches (``outlast crash``), schemes of the machine on the timed machine
-    (``outlast sim --crash``; there caches of a few lines and a small program where nothing else is said). Failing points of
-    the former are ``failures`` of the results.
+    (``outlast sim --crash``; there caches of a few lines and a small program where nothing else is said). The first failing
+    points are ``failures`` of the results.
     """
+    words, options = _crash_options(work, scheme, seed, points, config, set, machine, options)
+    return run(*words, **options)
+
+
+def _crash_options(work, scheme, seed, points, config, set, machine, options):
+    """The words and options of the command that crashes schemes of the runtime, or of the machine."""
     if not _is_of_machine(scheme):
         if config is not None or set is not None or machine is not None:
             raise ValueError("the runtime's schemes crash on models of caches: give policy and caches, and no machine")
-        return run("crash", work, scheme=scheme, seed=seed, points=points, **options)
+        return ["crash", work], {"scheme": scheme, "seed": seed, "points": points, **options}
     small = {"transactions": 80, "footprint": "2K", **options}
     machine = machine if machine is not None else config if config is not None else "tiny"
-    return run("sim", work, scheme=scheme, seed=seed, crash="all" if points is None else points, machine=machine, set=set, **small)
+    crash = {"crash": "all" if points is None else points, "machine": machine, "set": set}
+    return ["sim", work], {"scheme": scheme, "seed": seed, **crash, **small}
 
 
 def _is_of_machine(scheme):
@@ -176,12 +189,12 @@ def _kinds(_command):
     return {row["scheme"]: row["of"] for row in document(["schemes"])["records"]}
 
 
-def schemes():
+def schemes() -> Results:
     """All schemes, with what each promises: a frame."""
     return Results(document(["schemes"])["records"])
 
 
-def workloads():
+def workloads() -> Results:
     """All workloads: a frame."""
     return Results(document(["workloads"])["records"])
 
@@ -191,10 +204,11 @@ def image(work, scheme, point=None, policy=None, caches=None, seed=1, **options)
 
     ``point`` is a crash point, as :attr:`Results.failures` has them in ``crash_op``: operations, or ``"1234+2"`` with two lines
     of the next operation. Without it the first failing point is shown; without a failing one that is a :class:`ValueError`.
-    ``work`` may also be a row of ``failures``, which says the rest.
     """
     from .crashed import Image
 
+    if _is_of_machine(scheme):
+        raise ValueError(f"{scheme} is a scheme of the machine: explain(plant) shows a crash of one; an image is of the runtime's schemes")
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         _run(["crash", work, *_words({**_of_point(scheme, point, policy, caches, seed), **options}), "--keep", folder])
         return Image(folder)
@@ -217,7 +231,7 @@ def explain(work=None, scheme=None, plant=None, policy="any", seed=1, **options)
             return Page(page.read())
 
 
-def check(program, dir, then, seed=1, **options):
+def check(program, dir, then, seed=1, **options) -> Results:
     """Crashes any program that writes files: ``outlast check``; a row for each finding, none where no state fails.
 
     ``program`` is a list of words, ``then`` the command that has it recover and judges. ``attrs`` has how much was tried:
@@ -226,7 +240,7 @@ def check(program, dir, then, seed=1, **options):
     return run("check", program=program, dir=dir, then=then, seed=seed, **options)
 
 
-def reproduce(paper, figure=None, scale="quick", seed=1, out=None, **options):
+def reproduce(paper, figure=None, scale="quick", seed=1, out=None, **options) -> Results:
     """A paper's figures again, claimed and measured: ``outlast reproduce``. ``out`` is a folder for its page, if wanted."""
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         return run("reproduce", paper, figure=figure, scale=scale, seed=seed, out=out or folder, **options)

@@ -70,9 +70,11 @@ class Results(_pandas.DataFrame):
 
     @property
     def failures(self):
-        """A crash campaign's failing points, the first ones under each policy and caches: a frame. ``crash_op`` of a row is
-        the ``point`` for :func:`outlast.lab.image`."""
-        return _pandas.DataFrame(self.attrs.get("failures", []), columns=_FAILURES)
+        """A crash campaign's failing points, the first ones under each policy and caches, or on each machine: a frame.
+        ``crash_op`` of a row is the ``point`` for :func:`outlast.lab.image`, ``replay`` the command that shows it again."""
+        failures = self.attrs.get("failures", [])
+        of_machine = any("crash_entry" in failure for failure in failures)
+        return _pandas.DataFrame(failures, columns=_OF_MACHINE if of_machine else _OF_CACHES)
 
     def wide(self, metric=None, index="workload", columns="scheme"):
         """One metric as a table, by workload and scheme, or by other columns."""
@@ -118,7 +120,8 @@ class Results(_pandas.DataFrame):
         return metric
 
 
-_FAILURES = ["workload", "scheme", "policy", "caches", "crash_op", "wrong", "replay"]
+_OF_CACHES = ["workload", "scheme", "policy", "caches", "crash_op", "wrong", "replay"]
+_OF_MACHINE = ["workload", "scheme", "machine", "crash_entry", "resume_entry", "wrong", "replay"]
 
 
 def _accessor(plot):

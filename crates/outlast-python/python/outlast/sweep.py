@@ -41,7 +41,7 @@ def points(grid):
     return [dict(zip(lists, values)) for values in _itertools.product(*lists.values())]
 
 
-def run(function, grid=None, workers=None, client=None, file=None, progress=None):
+def run(function, grid=None, workers=None, client=None, file=None, progress=None) -> Results:
     """Runs a function of :mod:`outlast.lab` at each point of a grid: its :class:`~outlast.lab.Results`.
 
     ``workers`` is how many run at a time here, a core each if not given; with ``client``, a Dask client, they run on its
@@ -262,9 +262,9 @@ def _in_parts(kind, head, common, parts, workers, client, file, progress, folder
     return _whole(f"_{kind}", frames)
 
 
-def _crash_part(work, **options):
-    document = _lab._run(["crash", work, *_lab._words(options)])
-    return _packed(document)
+def _crash_part(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options):
+    words, options = _lab._crash_options(work, scheme, seed, points, config, set, machine, options)
+    return _packed(_lab._told(words, options))
 
 
 def _check_part(then, captured, cwd, name, **options):
@@ -311,23 +311,30 @@ def _merged_crashes(documents):
             records[key]["value"] += record["value"]
     places = {place: number for number, place in reversed(list(enumerate(order)))}
 
+    machines = list(dict.fromkeys(failure.get("machine") for document in documents for failure in document.get("failures", [])))
+
     def place(failure):
         operations, _, lines = failure.get("crash_op", "0").partition("+")
         caches = failure.get("caches")
         of_caches = _CACHES.index(caches) if caches in _CACHES else -1
-        of_policy = places.get((failure["scheme"], failure.get("policy")), -1)
-        return failure["scheme"], of_policy, of_caches, int(operations), int(lines or 0)
+        of_scheme = places.get((failure["scheme"], failure.get("policy")), -1)
+        machine = machines.index(failure.get("machine"))
+        # What one crash point leads to stands in one part, in its order.
+        return machine, of_scheme, of_caches, int(operations), int(lines or 0), failure.get("crash_entry", 0)
 
     failures, kept = [], {}
     for failure in sorted((failure for document in documents for failure in document.get("failures", [])), key=place):
-        machine = (failure["scheme"], failure.get("policy"), failure.get("caches"))
+        machine = tuple(failure.get(name) for name in ("scheme", "policy", "caches", "machine"))
         kept[machine] = kept.get(machine, 0) + 1
         # What goes wrong with no crash at all each part meets.
-        if kept[machine] <= (_FAILURES_KEPT if failure.get("crash_op") else 1):
+        is_point = "crash_op" in failure or "crash_entry" in failure
+        if kept[machine] <= (_FAILURES_KEPT if is_point else 1):
             failures.append(failure)
     firsts = {}
     for failure in failures:
-        firsts.setdefault(failure["scheme"], failure)
+        # Records of the timed machine tell no reason.
+        if "crash_entry" not in failure:
+            firsts.setdefault(failure["scheme"], failure)
     for record in records.values():
         first = firsts.get(record["scheme"])
         is_there = first is not None and first.get("policy") in (None, record.get("policy"))
@@ -371,7 +378,7 @@ def _array(name, wanted, common, folder, options=()):
     _os.makedirs(folder, exist_ok=True)
     packed = {key: _base64.b64encode(value).decode() if isinstance(value, bytes) else value for key, value in common.items()}
     with open(_os.path.join(folder, "points.json"), "w") as file:
-        _json.dump({"function": name, "points": wanted, "common": packed}, file)
+        _json.dump({"function": name, "points": wanted, "common": packed}, file, default=_lab.Machine.__getstate__)
     lines = ["#!/bin/sh", f"#SBATCH --array=0-{len(wanted) - 1}", *(f"#SBATCH {option}" for option in options)]
     lines.append(f'exec {_sys.executable} -m outlast.sweep {_os.path.abspath(folder)!r} "$SLURM_ARRAY_TASK_ID"')
     script = _os.path.join(folder, "array")
@@ -399,7 +406,12 @@ def _task(folder, number):
     common = dict(array["common"])
     if "captured" in common:
         common["captured"] = _base64.b64decode(common["captured"])
-    frame = _at(array["function"], array["points"][int(number)], common)
+    point = array["points"][int(number)]
+    for key in ("machine", "config"):
+        if isinstance(point.get(key), dict):
+            state, point[key] = point[key], object.__new__(_lab.Machine)
+            point[key].__setstate__(state)
+    frame = _at(array["function"], point, common)
     _write(frame, _os.path.join(folder, f"{int(number)}.parquet"))
 
 
