@@ -118,9 +118,9 @@ impl Document {
 /// A crash point after which something was wrong.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FailedPoint {
-    /// What ran.
+    /// The workload.
     pub workload: String,
-    /// Under which scheme.
+    /// The scheme.
     pub scheme: String,
     /// The replacement policy; absent, as caches and point, where it went wrong with no crash at all.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -140,7 +140,7 @@ pub struct FailedPoint {
     /// The entry of the rest's journal, for `--resume-entry`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub resume_entry: Option<usize>,
-    /// What was wrong.
+    /// The mistake.
     pub wrong: String,
     /// The command that shows it again.
     pub replay: String,

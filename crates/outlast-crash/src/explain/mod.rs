@@ -9,7 +9,7 @@ use outlast::PoolOffset;
 use outlast::inspect::Geometry;
 pub use outlast_check::explain::*;
 
-/// What lies at an offset of a pool, as far as its geometry says.
+/// The object at an offset of a pool, as far as its geometry tells.
 pub(crate) fn place_in(geometry: Option<&Geometry>, at: PoolOffset) -> String {
     let Some(geometry) = geometry.filter(|geometry| at.0 >= geometry.lane_at(0).0) else {
         return match geometry {

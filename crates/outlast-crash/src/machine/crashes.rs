@@ -148,7 +148,7 @@ impl Crashes<'_> {
         let mut images = Images::new(run, self.campaign.breaks());
         for (number, &point) in points.iter().enumerate() {
             let (now, undo) = images.at(point);
-            // What follows from a crash belongs to its part.
+            // Resumed work belongs to the part of its crash.
             if resumes.is_none() && self.campaign.part.is_some_and(|part| !part.has(number as u128))
             {
                 images.undo(&undo);

@@ -139,7 +139,7 @@ impl Shared<'_> {
         JobOutcome { counts: crasher.counts, failures, missing: None }
     }
 
-    /// What becomes durable of the run on a machine.
+    /// The run on a machine: its writes that become durable.
     fn play(&self, machine: Machine) -> Journal {
         let Campaign { seed, lanes, .. } = *self.campaign;
         let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };

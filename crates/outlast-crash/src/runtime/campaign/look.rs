@@ -71,7 +71,7 @@ impl Campaign {
     /// one, at the first that fails.
     ///
     /// # Errors
-    /// What cannot be run, and [`CampaignError::NothingFails`].
+    /// The campaign cannot be run, and [`CampaignError::NothingFails`].
     pub fn look(&self) -> Result<Look, CampaignError> {
         self.check()?;
         let campaign = match self.crash_at {
@@ -121,7 +121,7 @@ impl Campaign {
 }
 
 impl Look {
-    /// What lies at an offset.
+    /// The object at an offset.
     pub fn place(&self, at: PoolOffset) -> String {
         place_in(self.geometry.as_ref(), at)
     }
