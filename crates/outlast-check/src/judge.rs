@@ -624,7 +624,7 @@ mod tests {
 
     fn limits(write: Option<&str>) -> Limits {
         let (time, check_time) = (Duration::from_secs(600), Duration::from_secs(60));
-        Limits { time, check_time, jobs: 1, seed: 0, write: write.map(str::to_owned), part: None }
+        Limits { time, check_time, jobs: 1, seed: 0, write: write.map(str::to_owned) }
     }
 
     /// A store whose check passes, and which finds its content gone once something is added.

@@ -49,8 +49,6 @@ pub struct Limits {
     pub seed: u64,
     /// A command of the shell that writes to a recovered state, which is then checked once more.
     pub write: Option<String>,
-    /// Only states of this part of all contents.
-    pub part: Option<Part>,
 }
 
 /// A failing state.
@@ -113,6 +111,8 @@ pub struct Search<'a> {
     checker: &'a Checker,
     dir: &'a Path,
     limits: Limits,
+    /// Only states of this part of all contents.
+    part: Option<Part>,
     verdicts: Verdicts,
     reopened: Arc<Reopened>,
     marked: Arc<Marked>,
@@ -133,6 +133,7 @@ impl<'a> Search<'a> {
             checker,
             dir,
             limits,
+            part: None,
             verdicts: Verdicts::default(),
             reopened: Arc::default(),
             marked: Arc::new(Marked::of_run(run)),
@@ -141,6 +142,13 @@ impl<'a> Search<'a> {
             passed: Vec::new(),
             coverage: Coverage::default(),
         }
+    }
+
+    /// Checks one part of all contents alone. Parts of one run, with the same seed and the same data read, are
+    /// together the whole.
+    #[must_use]
+    pub fn part(self, part: Option<Part>) -> Self {
+        Self { part, ..self }
     }
 
     /// A judge for states apart from the search.
@@ -164,8 +172,9 @@ impl<'a> Search<'a> {
             run,
             checker: self.checker,
             dir: self.dir,
+            limits: self.limits.clone(),
             // All states of a run that belongs to one of this part's.
-            limits: Limits { part: None, ..self.limits.clone() },
+            part: None,
             verdicts: std::mem::take(&mut self.verdicts),
             reopened: Arc::clone(&self.reopened),
             marked: Arc::clone(&self.marked),
@@ -262,7 +271,7 @@ impl<'a> Search<'a> {
 
     /// Whether a content belongs to the part that is searched.
     fn has(&self, hash: u128) -> bool {
-        self.limits.part.is_none_or(|part| part.has(hash))
+        self.part.is_none_or(|part| part.has(hash))
     }
 
     /// Takes a content out of the count that another part checks as well.

@@ -190,7 +190,6 @@ impl Plan {
             jobs: self.jobs.max(1),
             seed: self.seed,
             write: self.write.clone(),
-            part: self.part,
         }
     }
 
@@ -303,7 +302,8 @@ impl Plan {
         }
         let checker = self.check.checker(&run)?;
         let ordered = self.ordered(&run, None);
-        let mut search = Search::new(&run, &checker, &run.dir, self.limits());
+        let search = Search::new(&run, &checker, &run.dir, self.limits());
+        let mut search = search.part(self.part);
         self.without_a_crash(&run, &ordered, &mut search)?;
         match learned.filter(|learned| learned.check == self.check.option()) {
             _ if self.all_data => {}
