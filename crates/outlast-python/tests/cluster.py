@@ -5,6 +5,8 @@ machine with nothing else to do.
 """
 
 import os
+import shutil
+import tempfile
 import time
 import unittest
 
@@ -54,6 +56,27 @@ class Cluster(unittest.TestCase):
             self.assertEqual(len(killed), 1)
         self.assertTrue(spread.equals(alone))
         self.assertTrue(spread.failures.equals(alone.failures))
+
+    def test_a_check_loses_no_state_with_a_worker(self):
+        program = ["/bin/sh", "-c", "for n in 1 2 3; do echo I $n; echo $n >> data/log; [ $n = 2 ] || sync data/log; echo A $n; done"]
+        then = "[ $(grep -c . data/log 2>/dev/null || echo 0) -ge $OUTLAST_ACKED ]"
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder, cluster_of(2) as cluster, Client(cluster) as client:
+            os.chdir(folder)
+            try:
+                one = sweep.check(program, "data", then, parts=1)
+                shutil.rmtree("data")
+                told, killed = killer(cluster, 1)
+                spread = sweep.check(program, "data", then, parts=8, client=client, progress=told)
+            except ValueError as error:
+                if "refuses to trace" not in str(error):
+                    raise
+                self.skipTest(str(error))
+            finally:
+                os.chdir(before)
+        self.assertEqual(len(killed), 1)
+        self.assertEqual(spread.attrs["states"], one.attrs["states"])
+        self.assertEqual((set(spread["class"]), spread.attrs["verdict"]), (set(one["class"]), "bad"))
 
     def test_two_workers_share_the_work(self):
         times = {}
