@@ -1,6 +1,7 @@
 //! A mapped file as a medium: loads, stores, flushes and fences in its domain, and growth.
 
 use std::fs::File;
+use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -365,13 +366,28 @@ impl Medium for Mapped {
             MapError::io(&self.path, "enlarge", error)
         };
         if self.domain.row().is_power {
-            file.sync_all().map_err(|error| {
+            self.sync_length(file, len).map_err(|error| {
                 self.fail_if_paged("sync", &error);
                 undone(error)
             })?;
         }
         self.window.extend(file, len).map_err(undone)?;
         Ok(())
+    }
+}
+
+impl Mapped {
+    /// Makes the length of the file durable that has just grown to `len`. Where pages wait to be written, a sync of the
+    /// whole file would write them all; a synchronous write to the last new bytes needs the length and no other page.
+    fn sync_length(&self, file: &File, len: u64) -> io::Result<()> {
+        const ZERO: [u8; 8] = [0; 8];
+        if self.is_paged() {
+            match os::write_through(file, len - ZERO.len() as u64, &ZERO) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+                done => return done,
+            }
+        }
+        file.sync_all()
     }
 }
 

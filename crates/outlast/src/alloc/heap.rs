@@ -454,7 +454,7 @@ impl Heap {
         self.takings += 1;
         if io.medium.is_paged() && !self.keeps_chunks {
             let spare = self.free.len().saturating_sub(self.held_back as usize);
-            let more = self.chunks_ahead(class, kind).min(spare);
+            let more = self.chunks_ahead(class, kind, spare);
             chunks.extend(self.free.range(chunk..).take(more));
         }
         let geometry = self.geometry;
@@ -492,13 +492,21 @@ impl Heap {
         }
     }
 
-    /// How many chunks a class gets beside the one that it needs: as many as it has, up to a bound.
-    fn chunks_ahead(&self, class: Class, kind: BlockKind) -> usize {
-        let is_its = |chunk: &&Chunk| match chunk {
-            Chunk::Class(state) => (state.class, state.kind) == (class, kind),
-            _ => false,
-        };
-        self.chunks.iter().filter(is_its).take(CHUNKS_AHEAD_MAX).count()
+    /// How many of `spare` free chunks a class gets beside the one that it needs: as many as it has, up to a bound, and
+    /// no larger a part of them than it has of the chunks in use. What one class takes of the last ones another
+    /// lacks: those without a block go back to all by a fence, and become the other's by two.
+    fn chunks_ahead(&self, class: Class, kind: BlockKind, spare: usize) -> usize {
+        let (mut its, mut all) = (0, 0);
+        for chunk in &self.chunks {
+            match chunk {
+                Chunk::Class(state) => {
+                    all += 1;
+                    its += usize::from((state.class, state.kind) == (class, kind));
+                }
+                _ => {}
+            }
+        }
+        its.min(CHUNKS_AHEAD_MAX).min(spare * its / all.max(1))
     }
 
     /// The allocated block that starts at `at`. Durably allocated, that is: blocks that the

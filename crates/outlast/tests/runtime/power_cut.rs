@@ -609,6 +609,38 @@ fn many_chunks_take_few_syncs() {
     assert!((806..820).contains(&syncs), "{syncs}");
 }
 
+/// Two classes of a pool that grows share its new chunks, and none gives back what the other lacks.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn classes_share_new_chunks() {
+    const LIMIT: u64 = 64 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let create =
+        CreateOptions { lanes: 1, chunk_bytes: Some(64 << 10), ..CreateOptions::default() };
+    let options = OpenOptions { grow_limit_bytes: LIMIT, ..open(Scheme::Swift) };
+    let map = MapOptions { domain: Some(Domain::Page), max_len: LIMIT, ..MapOptions::default() };
+    let path = dir.path().join("shared.pool");
+    let pool = Pool::create_with(&path, 4 << 20, &create, &options, &map).unwrap();
+    let mut lane = pool.lane().unwrap();
+    let mut fill = |times: u64| {
+        for _ in 0..times {
+            let many = |tx: &mut outlast::Tx<'_, _>| {
+                (0..200).try_for_each(|one| {
+                    let bytes = if one % 8 == 0 { 1000 } else { 200 };
+                    tx.alloc(bytes, BlockKind::General).map(|_| ())
+                })
+            };
+            lane.run(many).unwrap();
+        }
+        (pool.medium().syncs(), pool.stats().counters.unwrap().growths)
+    };
+    let (before, grown_before) = fill(100);
+    let (after, grown) = fill(200);
+    let (syncs, growths) = (after - before - 200, grown - grown_before);
+    // With the sweeps 47 a growth; 71 where a class takes all the chunks that it can.
+    assert!(growths >= 4 && syncs <= 58 * growths, "{syncs} syncs, {growths} growths");
+}
+
 /// A commit on a lone lane costs one flush of the device, the sweep a few in a whole ring.
 #[test]
 fn a_commit_syncs_once() {
