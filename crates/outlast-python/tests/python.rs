@@ -38,7 +38,7 @@ fn the_package_passes_its_tests() {
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
         println!("{text}");
     };
-    let tests = ["pools", "hostile", "docs", "types", "lab"];
+    let tests = ["pools", "hostile", "docs", "typed", "lab"];
     for tests in tests.map(|name| source.join("tests").join(name).with_extension("py")) {
         run(&[tests.to_str().unwrap()]);
     }
