@@ -120,13 +120,20 @@ pub struct Writer {
 struct Open {
     pool: Arc<outlast::Pool>,
     idle: Vec<(ThreadId, Session)>,
+    /// Threads that wait for one.
+    waiting: usize,
+}
+
+impl Open {
+    fn new(pool: Arc<outlast::Pool>) -> Self {
+        Self { pool, idle: Vec::new(), waiting: 0 }
+    }
 }
 
 impl Writer {
     pub fn new(pool: outlast::Pool) -> Self {
-        let open = Open { pool: Arc::new(pool), idle: Vec::new() };
         Self {
-            state: Guarded::new(Some(open)),
+            state: Guarded::new(Some(Open::new(Arc::new(pool)))),
             given_back: Condvar::new(),
             generation: Generation::default(),
             views: Guarded::new(HashMap::new()),
@@ -158,7 +165,7 @@ impl Writer {
             let until = Instant::now() + WAIT;
             let mut open = self.state.lock()?;
             loop {
-                let Open { pool, idle } = open.as_mut().ok_or_else(closed)?;
+                let Open { pool, idle, waiting } = open.as_mut().ok_or_else(closed)?;
                 let error = match Session::new(pool.clone()) {
                     Ok(session) => return Ok(session),
                     Err(error) => error,
@@ -170,19 +177,23 @@ impl Writer {
                 if left.is_zero() || !matches!(error, outlast::PoolError::NoLane { .. }) {
                     return Err(of_pool(error));
                 }
+                *waiting += 1;
                 let waited = self.given_back.wait_timeout(open, left);
                 open = waited.unwrap_or_else(PoisonError::into_inner).0;
+                if let Some(open) = &mut *open {
+                    open.waiting = open.waiting.saturating_sub(1);
+                }
             }
         })
     }
 
     fn give_back(&self, session: Session) {
-        if let Ok(mut state) = self.state.lock()
-            && let Some(open) = &mut *state
-        {
-            open.idle.push((thread::current().id(), session));
+        let Ok(mut state) = self.state.lock() else { return };
+        let Some(open) = &mut *state else { return };
+        open.idle.push((thread::current().id(), session));
+        if open.waiting > 0 {
+            self.given_back.notify_one();
         }
-        self.given_back.notify_one();
     }
 
     /// Closes the pool. `false` when a transaction or an array's view uses it.
@@ -197,7 +208,7 @@ impl Writer {
         match Arc::try_unwrap(open.pool) {
             Ok(pool) => pool.try_close().map(|_| true).map_err(of_pool),
             Err(pool) => {
-                *state = Some(Open { pool, idle: Vec::new() });
+                *state = Some(Open::new(pool));
                 Ok(false)
             }
         }
