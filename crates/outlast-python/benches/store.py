@@ -1,7 +1,7 @@
 """A transaction of one 8-byte store: the package against the same through ctypes and the C library.
 
     cargo build --release -p outlast-python -p outlast-c
-    python3 benches/store.py FOLDER-OF-THE-PACKAGE target/release/liboutlast_c.so [--domain process] [--rounds 40]
+    python3 benches/store.py target/release/liboutlast_c.so [--package FOLDER] [--domain process] [--rounds 40] [--most 1.2]
 
 Both in turns, in one process, on pools of one scheme and domain in one folder. Prints medians and quartiles over the rounds.
 """
@@ -100,14 +100,16 @@ class Package:
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("package")
     arguments.add_argument("library")
+    arguments.add_argument("--package", help="the folder that has it, where it is not installed")
+    arguments.add_argument("--most", type=float, help="the ratio of medians from which on the run fails")
     arguments.add_argument("--scheme", default="swift")
     arguments.add_argument("--domain", default=None)
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("--count", type=int, default=5000)
     given = arguments.parse_args()
-    sys.path.insert(0, given.package)
+    if given.package:
+        sys.path.insert(0, given.package)
     import outlast
 
     with tempfile.TemporaryDirectory() as folder:
@@ -132,8 +134,10 @@ def main():
                 f"{ratio:.2f} of ctypes ({low_ratio:.2f} to {high_ratio:.2f})"
             )
         print(f"scheme {own.pool.scheme}, domain {own.pool.domain}, {given.rounds} rounds of {given.count}")
+        ratio = statistics.median(times["with"]) / statistics.median(times["ctypes"])
         c.close()
         own.close()
+    return given.most is not None and ratio > given.most
 
 
-main()
+sys.exit(main())

@@ -310,15 +310,16 @@ impl Writer {
 pub struct Readers {
     path: PathBuf,
     /// `None` once it is closed.
-    idle: Guarded<Option<Vec<PoolReader>>>,
+    #[expect(clippy::vec_box, reason = "they go in and out, and are large")]
+    idle: Guarded<Option<Vec<Box<PoolReader>>>>,
 }
 
 impl Readers {
     pub fn new(path: PathBuf, first: PoolReader) -> Self {
-        Self { path, idle: Guarded::new(Some(vec![first])) }
+        Self { path, idle: Guarded::new(Some(vec![Box::new(first)])) }
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<PoolReader> {
+    fn take(&self, py: Python<'_>) -> PyResult<Box<PoolReader>> {
         if let Some(reader) = self.idle.lock()?.as_mut().ok_or_else(closed)?.pop() {
             return Ok(reader);
         }
@@ -326,7 +327,7 @@ impl Readers {
             let until = Instant::now() + WAIT;
             loop {
                 let error = match outlast::Pool::read(&self.path) {
-                    Ok(reader) => return Ok(reader),
+                    Ok(reader) => return Ok(Box::new(reader)),
                     Err(error) => error,
                 };
                 // Mostly as many as can be.
@@ -341,7 +342,7 @@ impl Readers {
         })
     }
 
-    fn give_back(&self, reader: PoolReader) {
+    fn give_back(&self, reader: Box<PoolReader>) {
         if let Ok(mut idle) = self.idle.lock()
             && let Some(idle) = &mut *idle
         {
@@ -381,7 +382,7 @@ struct Current {
 
 enum Of {
     Writer(Arc<Writer>, Session, Scope),
-    Readers(Arc<Readers>, PoolReader),
+    Readers(Arc<Readers>, Box<PoolReader>),
 }
 
 thread_local! {
