@@ -11,6 +11,15 @@ use crate::error::Error;
 use crate::home::{Home, Writer};
 use crate::structures::Handle;
 
+/// Bytes of an array of that type and shape; `None` for a type whose items are no plain bytes, and for more than there can be.
+pub fn bytes_of(dtype: &str, shape: &[u64]) -> Option<u64> {
+    let kind = dtype.chars().nth(1).filter(|kind| "biufcSUVmM".contains(*kind))?;
+    let digits = dtype.get(2..)?.split('[').next()?;
+    let width: u64 = digits.parse().ok().filter(|width| *width > 0)?;
+    let item = width.checked_mul(if kind == 'U' { 4 } else { 1 })?;
+    shape.iter().try_fold(item, |bytes, length| bytes.checked_mul(*length))
+}
+
 /// A persistent array of numbers.
 #[pyclass(subclass, frozen, module = "outlast._outlast")]
 pub struct Array {
@@ -67,6 +76,10 @@ impl Array {
             let words = Words::open(tx, root)?;
             part(tx, root, 0, 8 * words.len())
         })?;
+        // A damaged note is not to lead behind the array.
+        if bytes_of(&self.dtype, &self.shape).is_none_or(|shown| shown > bytes.len) {
+            return Err(crate::error::of_abort(Abort::damaged("an array shorter than its shape")));
+        }
         let address = pool.medium().address(bytes.at, bytes.len);
         let address =
             address.ok_or_else(|| Error::new_err("the array does not lie in the pool"))?;

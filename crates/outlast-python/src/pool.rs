@@ -157,17 +157,16 @@ impl Pool {
         structures::counter(py, &self.home(), name)
     }
 
-    /// An array of items of that type and size.
+    /// An array of items of that type.
     #[pyo3(name = "_make_array")]
     fn make_array<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         dtype: &str,
-        item_bytes: u64,
         shape: Vec<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        structures::array(py, &self.home(), name, dtype, item_bytes, &shape)
+        structures::array(py, &self.home(), name, dtype, &shape)
     }
 
     /// Writes a checkpoint of the pool beside it, or to a file of that name, while transactions go on.

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyTypeError, PyV
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList};
 
-use crate::array::Array;
+use crate::array::{Array, bytes_of};
 use crate::codec::{key_bytes, key_of, value_bytes, value_of};
 use crate::error::Error;
 use crate::home::{AnyTx, Home};
@@ -251,12 +251,11 @@ pub fn array<'py>(
     home: &Home,
     name: &str,
     dtype: &str,
-    item_bytes: u64,
     shape: &[u64],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let items = shape.iter().try_fold(1_u64, |items, length| items.checked_mul(*length));
-    let bytes = items.and_then(|items| items.checked_mul(item_bytes));
-    let bytes = bytes.ok_or_else(|| PyValueError::new_err("an array larger than any memory"))?;
+    let bytes = bytes_of(dtype, shape).ok_or_else(|| {
+        PyValueError::new_err(format!("no array is of {dtype} and so large: {shape:?}"))
+    })?;
     let lengths: Vec<_> = shape.iter().map(u64::to_string).collect();
     let note = format!("array {dtype} {}", lengths.join(","));
     find_or_make(py, home, name, Kind::Array, &note, bytes.div_ceil(8))
@@ -266,7 +265,9 @@ fn array_of(note: &str) -> Option<(String, Vec<u64>)> {
     let mut words = note.split(' ').skip(1);
     let (dtype, lengths) = (words.next()?, words.next()?);
     let shape = lengths.split(',').filter(|length| !length.is_empty());
-    Some((dtype.to_owned(), shape.map(|length| length.parse().ok()).collect::<Option<_>>()?))
+    let shape: Vec<u64> = shape.map(|length| length.parse().ok()).collect::<Option<_>>()?;
+    bytes_of(dtype, &shape)?;
+    Some((dtype.to_owned(), shape))
 }
 
 /// A persistent map from keys (int, str, bytes) to values, in the order of the keys. The class that users see adds
@@ -661,7 +662,7 @@ impl Counter {
         let py = other.py();
         let is_number = other.is_instance_of::<PyInt>()
             || other.is_instance_of::<PyFloat>()
-            || other.is_instance_of::<Self>();
+            || other.hasattr("__index__")?;
         if !is_number {
             return Ok(py.NotImplemented().into_bound(py));
         }

@@ -200,6 +200,9 @@ class Views(HostileCase):
                 with self.assertRaises(TypeError):
                     pool.array("refused", shape)
             self.assertNotIn("refused", pool)
+            for kind in ("|O8", "<f", "f8", "", "é", "<f0", "<f8x", "<U9999999999999999999"):
+                with self.assertRaises(ValueError):
+                    pool._make_array("refused", kind, [3])
             none, one = pool.array("none", (0, 5)), pool.array("one", ())
             self.assertEqual((numpy.asarray(none).shape, none[...].shape, len(none)), ((0, 5), (0, 5), 0))
             none[...] = 1
@@ -493,11 +496,18 @@ class Values(HostileCase):
             pool["count"] += 3
             count -= 1
             self.assertTrue(count == 4 and count != 5 and count < 4.5 and count >= pool.counter("count"))
-            self.assertFalse(count == "4")
+            self.assertFalse(count == "4" or count is None)
+            if numpy is not None:
+                self.assertTrue(count == numpy.int64(4) and numpy.int64(3) < count)
             self.assertEqual([10, 11, 12, 13, 14][count], 14)
             with self.assertRaises(TypeError):
                 pool["other"] = 1
         self.assertEqual(repr(count), "<counter 'count'>")
+
+    def test_a_pool_without_structures_is_true(self):
+        with outlast.Pool(self.path) as pool:
+            self.assertTrue(pool and outlast.read(self.path))
+            self.assertEqual(len(pool), 0)
 
     def test_nothing_of_a_pool_is_pickled(self):
         import copy

@@ -466,6 +466,10 @@ class _Named(_Local):
     def __len__(self: _HasNames) -> int:
         return len(self.names())
 
+    def __bool__(self) -> bool:
+        # One without structures is a pool, too.
+        return True
+
     def __repr__(self: _HasNames) -> str:
         return f"<{type(self).__name__.lower()} '{self.path}'>"
 
@@ -527,7 +531,7 @@ class Pool(_Named, _outlast.Pool):
         lengths = tuple(_operator.index(length) for length in several)
         if any(length < 0 for length in lengths) or len(lengths) > 32:
             raise ValueError(f"a shape has up to 32 lengths, 0 or more each, and not {lengths}")
-        return Array(self._make_array(name, kind.str, kind.itemsize, lengths))
+        return Array(self._make_array(name, kind.str, lengths))
 
     def __setitem__(self, name: str, value: Any) -> None:
         # `pool["visits"] += 1` ends here.
