@@ -14,6 +14,11 @@ try:
 except ImportError:
     mypy = None
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 
 PROGRAM = """
@@ -79,6 +84,7 @@ class Types(unittest.TestCase):
         code, said = check("mypy", "--strict", "wrong.py")
         self.assertEqual((code, said.count("wrong.py:")), (1, 5), said)
 
+    @unittest.skipIf(pandas is None, "pandas is missing: pip install pandas")
     def test_the_stubs_are_of_this_module(self):
         code, said = check(
             "mypy.stubtest", "--mypy-config-file", self.settings, "--concise",
