@@ -1,17 +1,18 @@
 //! Pools, transactions and readers.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use outlast::{Domain, PoolReader, Scheme};
 use pyo3::exceptions::{PyBufferError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::error::{Error, of_pool, of_read};
-use crate::home::{Home, Writer};
+use crate::home::{Home, Readers, Writer};
 use crate::structures;
 
 /// A pool that is open for writing; made where there is none.
@@ -99,46 +100,26 @@ impl Pool {
         Ok(self.writer.pool()?.medium().domain().to_string())
     }
 
-    /// Closes it.
+    /// Closes it. A second time does nothing. `BufferError` while a transaction is open or a NumPy array shows its memory.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        match py.detach(|| self.writer.close())? {
-            true => Ok(()),
-            false => Err(PyBufferError::new_err(
-                "the pool is in use: end its transactions, and let go of the arrays that show its memory",
-            )),
-        }
+        py.detach(|| self.writer.close())?.then_some(()).ok_or_else(in_use)
     }
 
-    /// A transaction, for a `with` statement.
+    /// Closes it at the end of a `with` block: arrays that show its memory keep it mapped.
+    #[pyo3(name = "_leave")]
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.writer.leave())?.then_some(()).ok_or_else(in_use)
+    }
+
+    /// A transaction, for a `with` statement: what is done in the block is durable at its end, or undone by an exception. It
+    /// is its thread's; transactions do not nest.
     fn transaction(&self) -> Transaction {
-        Transaction { home: self.home(), thread: Mutex::new(None) }
+        Transaction::new(self.home())
     }
 
-    /// Calls `function` with the arguments in a transaction, again after each conflict; what it returns.
-    #[pyo3(signature = (function, *arguments))]
-    fn run<'py>(
-        &self,
-        py: Python<'py>,
-        function: &Bound<'py, PyAny>,
-        arguments: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let home = self.home();
-        if home.is_inside() {
-            return function.call1(arguments);
-        }
-        loop {
-            home.begin(py)?;
-            let result = function.call1(arguments);
-            let ended = home.end(py, result.is_ok());
-            let is_conflict = |error: &PyErr| error.is_instance_of::<crate::error::Conflict>(py);
-            match (result, ended) {
-                (_, Err(error)) | (Err(error), Ok(())) if is_conflict(&error) => {
-                    py.check_signals()?
-                }
-                (Ok(result), Ok(())) => return Ok(result),
-                (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
-            }
-        }
+    #[pyo3(name = "_is_inside")]
+    fn is_inside(&self, py: Python<'_>) -> bool {
+        self.home().is_inside(py)
     }
 
     /// A structure by its name, if it is there.
@@ -160,11 +141,13 @@ impl Pool {
     }
 
     /// A map.
+    #[pyo3(name = "_make_map")]
     fn make_map<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         structures::map(py, &self.home(), name)
     }
 
     /// A list.
+    #[pyo3(name = "_make_list")]
     fn make_list<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         structures::list(py, &self.home(), name)
     }
@@ -174,16 +157,16 @@ impl Pool {
         structures::counter(py, &self.home(), name)
     }
 
-    /// An array of items of that type and size.
+    /// An array of items of that type.
+    #[pyo3(name = "_make_array")]
     fn make_array<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         dtype: &str,
-        item_bytes: u64,
         shape: Vec<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        structures::array(py, &self.home(), name, dtype, item_bytes, &shape)
+        structures::array(py, &self.home(), name, dtype, &shape)
     }
 
     /// Writes a checkpoint of the pool beside it, or to a file of that name, while transactions go on.
@@ -206,6 +189,12 @@ impl Pool {
     fn home(&self) -> Home {
         Home::Writer(self.writer.clone())
     }
+}
+
+fn in_use() -> PyErr {
+    PyBufferError::new_err(
+        "the pool is in use: end its transactions, and let go of the NumPy arrays that show its memory (`del`), or take copies",
+    )
 }
 
 /// An error as its text says it.
@@ -240,45 +229,78 @@ fn stats_dict<'py>(py: Python<'py>, stats: &outlast::stats::Stats) -> PyResult<B
     Ok(dict)
 }
 
-/// A transaction of a thread. Leaving the `with` block makes it durable, an exception undoes it.
+/// A transaction of a thread, or a reader's snapshot, for a `with` statement. Leaving the block makes the transaction durable,
+/// an exception undoes it.
 #[pyclass(frozen, module = "outlast._outlast")]
 pub struct Transaction {
     home: Home,
-    thread: Mutex<Option<ThreadId>>,
+    begun: Mutex<Option<Begun>>,
+}
+
+/// A transaction that has begun.
+struct Begun {
+    thread: ThreadId,
+    /// Has its thread undo it when it is set.
+    is_left: Arc<AtomicBool>,
+}
+
+impl Transaction {
+    fn new(home: Home) -> Self {
+        Self { home, begun: Mutex::new(None) }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Option<Begun>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[pymethods]
 impl Transaction {
+    /// Begins it.
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let own = slf.get();
-        own.home.begin(slf.py())?;
-        *own.thread.lock().expect("nothing panics with it") = Some(std::thread::current().id());
+        let is_left = own.home.begin(slf.py())?;
+        *own.begun() = Some(Begun { thread: thread::current().id(), is_left });
         Ok(slf)
     }
 
-    #[pyo3(signature = (kind, _value, _traceback))]
+    /// Ends it: commits, or undoes it after an exception.
+    #[pyo3(signature = (kind, _value, _traceback, /))]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
-        let thread = self.thread.lock().expect("nothing panics with it").take();
-        if thread != Some(std::thread::current().id()) {
-            return Err(Error::new_err(
-                "the transaction was begun by another thread: end it there",
-            ));
+    ) -> PyResult<()> {
+        match &*self.begun() {
+            None => {
+                return Err(Error::new_err("the transaction has not begun: use it in a `with`"));
+            }
+            Some(begun) if begun.thread != thread::current().id() => {
+                return Err(Error::new_err(
+                    "the transaction was begun by another thread: end it there",
+                ));
+            }
+            Some(_) => {}
         }
-        self.home.end(py, kind.is_none())?;
-        Ok(false)
+        *self.begun() = None;
+        self.home.end(py, kind.is_none())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun().take() {
+            begun.is_left.store(true, Ordering::Release);
+        }
     }
 }
 
 /// A pool that is open for reading, also beside a process that writes it.
 #[pyclass(subclass, frozen, module = "outlast._outlast")]
 pub struct Reader {
-    reader: Arc<Mutex<PoolReader>>,
+    readers: Arc<Readers>,
     path: PathBuf,
 }
 
@@ -286,8 +308,10 @@ pub struct Reader {
 impl Reader {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let reader = py.detach(|| outlast::Pool::read(&path)).map_err(of_pool)?;
-        Ok(Self { reader: Arc::new(Mutex::new(reader)), path })
+        // Threads open it again by this name.
+        let whole = std::path::absolute(&path)?;
+        let first = py.detach(|| outlast::Pool::read(&path)).map_err(of_pool)?;
+        Ok(Self { readers: Arc::new(Readers::new(whole, first)), path })
     }
 
     /// Its file.
@@ -296,15 +320,26 @@ impl Reader {
         self.path.clone()
     }
 
-    /// Calls `function` with the arguments; all that it reads is of one snapshot. It may be called again, when others
-    /// have changed too much meanwhile.
-    #[pyo3(signature = (function, *arguments))]
-    fn run<'py>(
-        &self,
-        function: &Bound<'py, PyAny>,
-        arguments: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.home().on_snapshot(|| function.call1(arguments))
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        !self.readers.is_open()
+    }
+
+    /// Closes it. A second time does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.readers.close())
+    }
+
+    /// One moment of the pool, for a `with` statement: all that is read in the block is of it. The end of the block raises
+    /// `Conflict` when the writer has changed 65,536 lines or more meanwhile; `run` then begins again.
+    fn snapshot(&self) -> Transaction {
+        Transaction::new(self.home())
+    }
+
+    #[pyo3(name = "_is_inside")]
+    fn is_inside(&self, py: Python<'_>) -> bool {
+        self.home().is_inside(py)
     }
 
     /// A structure by its name, if it is there.
@@ -317,20 +352,15 @@ impl Reader {
         structures::names(py, &self.home())
     }
 
-    /// What the pool is doing.
+    /// What the pool is doing, in the units that the names end with; of its writer's work what that has published last.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        if self.home().is_inside() {
-            return Err(Error::new_err("statistics are not of a snapshot: ask outside of `run`"));
-        }
-        let stats = py.detach(|| {
-            self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).stats()
-        });
+        let stats = self.readers.with(py, PoolReader::stats)?;
         stats_dict(py, &stats.map_err(of_read)?)
     }
 }
 
 impl Reader {
     fn home(&self) -> Home {
-        Home::Reader(self.reader.clone())
+        Home::Readers(self.readers.clone())
     }
 }

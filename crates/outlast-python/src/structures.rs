@@ -3,49 +3,73 @@
 use std::sync::Arc;
 
 use outlast::collections::{ByteTree, Dictionary, Named, Names, Placement, Words, load_value};
-use outlast::{Abort, ByteRange, PoolOffset, RootKind, Transact};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use outlast::{Abort, PoolOffset, RootKind, Transact};
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyFloat, PyInt, PyList};
 
+use crate::array::{Array, bytes_of};
 use crate::codec::{key_bytes, key_of, value_bytes, value_of};
 use crate::error::Error;
 use crate::home::{AnyTx, Home};
+use crate::scope::{Place, Scope};
 
 /// Pairs that one look at a map takes.
 const SCANNED_PAIRS: usize = 256;
 
 /// A structure: where it is found.
 #[derive(Clone)]
-struct Handle {
-    home: Home,
-    name: String,
-    /// Where it is; a reader looks it up in each snapshot.
-    at: Option<PoolOffset>,
+pub struct Handle {
+    pub home: Home,
+    pub name: String,
+    /// Its kind in words, as its name's note has it.
+    note: String,
+    /// Where a writer found it last; a reader looks it up in each snapshot.
+    place: Arc<Place>,
 }
 
 impl Handle {
-    fn at<T: Transact>(&self, tx: &mut T) -> Result<Option<PoolOffset>, Abort> {
-        match (self.at, tx.root()?) {
-            (Some(at), _) => Ok(Some(at)),
-            (None, Some((root, RootKind::Names))) => {
-                Ok(Names::open(tx, root)?.get(tx, &self.name)?.map(|named| named.at))
-            }
-            (None, _) => Ok(None),
-        }
+    fn new(home: &Home, name: &str, note: &str) -> Self {
+        let (name, note) = (name.to_owned(), note.to_owned());
+        Self { home: home.clone(), name, note, place: Arc::default() }
     }
 
-    /// Works on the structure; a [`KeyError`](PyKeyError) where its name is not there.
-    fn run<R: Send>(
+    fn at<T: Transact>(&self, tx: &mut T, scope: &mut Scope) -> Result<Option<PoolOffset>, Abort> {
+        let Home::Writer(writer) = &self.home else { return self.look_up(tx) };
+        if let Some(at) = scope.known(&writer.generation, &self.place)? {
+            return Ok(Some(at));
+        }
+        let found = self.look_up(tx)?;
+        if let Some(at) = found {
+            scope.keep(&self.place, at);
+        }
+        Ok(found)
+    }
+
+    /// The structure that has its name and kind now.
+    fn look_up<T: Transact>(&self, tx: &mut T) -> Result<Option<PoolOffset>, Abort> {
+        let Some((root, RootKind::Names)) = tx.root()? else { return Ok(None) };
+        let named = Names::open(tx, root)?.get(tx, &self.name)?;
+        Ok(named.filter(|named| named.note == self.note.as_bytes()).map(|named| named.at))
+    }
+
+    /// Works on the structure.
+    pub fn run<R: Send>(
         &self,
         py: Python<'_>,
         mut work: impl FnMut(&mut AnyTx<'_>, PoolOffset) -> Result<R, Abort> + Send,
     ) -> PyResult<R> {
-        let result = self.home.run(py, |tx| match self.at(tx)? {
+        let result = self.home.run(py, |tx, scope| match self.at(tx, scope)? {
             Some(at) => work(tx, at).map(Some),
             None => Ok(None),
         })?;
-        result.ok_or_else(|| PyKeyError::new_err(self.name.clone()))
+        result.ok_or_else(|| {
+            let (name, kind) = (&self.name, self.note.split(' ').next().unwrap_or_default());
+            Error::new_err(format!(
+                "the pool has no {kind} '{name}' any more: it was removed, or the transaction that made it was undone"
+            ))
+        })
     }
 
     fn run_on_tree<R: Send>(
@@ -92,17 +116,16 @@ fn handle<'py>(
     py: Python<'py>,
     home: &Home,
     name: &str,
-    at: Option<PoolOffset>,
     note: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let handle = Handle { home: home.clone(), name: name.to_owned(), at };
+    let handle = Handle::new(home, name, note);
     Ok(match Kind::of(note) {
         Some(Kind::Map) => Bound::new(py, Map(handle))?.into_any(),
         Some(Kind::List) => Bound::new(py, List(handle))?.into_any(),
         Some(Kind::Counter) => Bound::new(py, Counter(handle))?.into_any(),
         Some(Kind::Array) => {
             let (dtype, shape) = array_of(note).ok_or_else(|| not_ours(name))?;
-            Bound::new(py, Array { handle, dtype, shape })?.into_any()
+            Bound::new(py, Array::of(handle, dtype, shape))?.into_any()
         }
         None => return Err(not_ours(name)),
     })
@@ -119,18 +142,17 @@ fn note_of(named: &Named) -> String {
 
 /// The structure of a name, if it is there.
 pub fn find<'py>(py: Python<'py>, home: &Home, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let found = home.run(py, |tx| match tx.root()? {
+    let found = home.run(py, |tx, _| match tx.root()? {
         Some((root, RootKind::Names)) => Names::open(tx, root)?.get(tx, name),
         _ => Ok(None),
     })?;
     let Some(named) = found else { return Ok(None) };
-    let at = matches!(home, Home::Writer(_)).then_some(named.at);
-    handle(py, home, name, at, &note_of(&named)).map(Some)
+    handle(py, home, name, &note_of(&named)).map(Some)
 }
 
 /// All names, each with the word for its kind.
 pub fn names(py: Python<'_>, home: &Home) -> PyResult<Vec<(String, String)>> {
-    home.run(py, |tx| {
+    home.run(py, |tx, _| {
         let mut found = Vec::new();
         if let Some((root, RootKind::Names)) = tx.root()? {
             Names::open(tx, root)?.for_each(tx, |_, name, named| {
@@ -146,9 +168,22 @@ pub fn names(py: Python<'_>, home: &Home) -> PyResult<Vec<(String, String)>> {
 
 /// Takes a name away, with its structure's blocks. Whether it was there.
 pub fn remove(py: Python<'_>, home: &Home, name: &str) -> PyResult<bool> {
-    home.run(py, |tx| match tx.root()? {
-        Some((root, RootKind::Names)) => Names::open(tx, root)?.free(tx, name),
-        _ => Ok(false),
+    let Home::Writer(writer) = home else { return Ok(false) };
+    let removed = home.run(py, |tx, scope| {
+        let Some((root, RootKind::Names)) = tx.root()? else { return Ok(Some(false)) };
+        let names = Names::open(tx, root)?;
+        let Some(named) = names.get(tx, name)? else { return Ok(Some(false)) };
+        if writer.is_viewed(named.at) {
+            return Ok(None);
+        }
+        scope.change();
+        scope.removed.push(named.at);
+        names.free(tx, name).map(Some)
+    })?;
+    removed.ok_or_else(|| {
+        PyBufferError::new_err(format!(
+            "NumPy arrays show the memory of '{name}': let go of them first, or take copies"
+        ))
     })
 }
 
@@ -161,11 +196,15 @@ fn find_or_make<'py>(
     note: &str,
     words: u64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let named = home.run(py, |tx| {
+    if name.is_empty() {
+        return Err(PyValueError::new_err("a structure's name has at least one character"));
+    }
+    let named = home.run(py, |tx, scope| {
         let names = Names::of_pool(tx)?;
         if let Some(named) = names.get(tx, name)? {
             return Ok(named);
         }
+        scope.change();
         let named = match kind {
             Kind::Map | Kind::List => {
                 let tree = ByteTree::create(tx, Placement::Together)?;
@@ -185,10 +224,10 @@ fn find_or_make<'py>(
     let found = note_of(&named);
     if found != note {
         return Err(PyTypeError::new_err(format!(
-            "'{name}' is of another kind: {found}, and not {note}"
+            "'{name}' is there already and of another kind: it is '{found}', and not '{note}'"
         )));
     }
-    handle(py, home, name, Some(named.at), note)
+    handle(py, home, name, note)
 }
 
 /// A map, made where it is not there.
@@ -212,12 +251,11 @@ pub fn array<'py>(
     home: &Home,
     name: &str,
     dtype: &str,
-    item_bytes: u64,
     shape: &[u64],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let items = shape.iter().try_fold(1_u64, |items, length| items.checked_mul(*length));
-    let bytes = items.and_then(|items| items.checked_mul(item_bytes));
-    let bytes = bytes.ok_or_else(|| PyValueError::new_err("an array larger than any memory"))?;
+    let bytes = bytes_of(dtype, shape).ok_or_else(|| {
+        PyValueError::new_err(format!("no array is of {dtype} and so large: {shape:?}"))
+    })?;
     let lengths: Vec<_> = shape.iter().map(u64::to_string).collect();
     let note = format!("array {dtype} {}", lengths.join(","));
     find_or_make(py, home, name, Kind::Array, &note, bytes.div_ceil(8))
@@ -227,7 +265,9 @@ fn array_of(note: &str) -> Option<(String, Vec<u64>)> {
     let mut words = note.split(' ').skip(1);
     let (dtype, lengths) = (words.next()?, words.next()?);
     let shape = lengths.split(',').filter(|length| !length.is_empty());
-    Some((dtype.to_owned(), shape.map(|length| length.parse().ok()).collect::<Option<_>>()?))
+    let shape: Vec<u64> = shape.map(|length| length.parse().ok()).collect::<Option<_>>()?;
+    bytes_of(dtype, &shape)?;
+    Some((dtype.to_owned(), shape))
 }
 
 /// A persistent map from keys (int, str, bytes) to values, in the order of the keys. The class that users see adds
@@ -302,11 +342,14 @@ impl Map {
     }
 
     /// The value of a key, which gets `default` where it has none, in one transaction.
+    #[pyo3(signature = (key, default = None))]
     fn setdefault<'py>(
         &self,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyAny>,
+        default: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let none = key.py().None().into_bound(key.py());
+        let default = default.unwrap_or(&none);
         let (key_bytes, new) = (key_bytes(key)?, value_bytes(default)?);
         let value = self.0.run_on_tree(key.py(), |tx, tree| {
             let mut value = Vec::new();
@@ -320,6 +363,7 @@ impl Map {
     }
 
     /// Sets many pairs in one transaction.
+    #[pyo3(name = "_set_pairs")]
     fn set_pairs(
         &self,
         py: Python<'_>,
@@ -346,6 +390,7 @@ impl Map {
 
     /// Pairs from a key on, behind it where `behind`, up to and without `stop`: some at a time, and the key to go on
     /// behind, if there may be more.
+    #[pyo3(name = "_scan")]
     #[pyo3(signature = (start, behind, stop))]
     fn scan<'py>(
         &self,
@@ -450,6 +495,7 @@ impl List {
     }
 
     /// The item at an index.
+    #[pyo3(name = "_load")]
     fn load<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyAny>> {
         let found = self.0.run_on_tree(py, |tx, tree| {
             let ends = ends(tx, tree)?;
@@ -463,6 +509,7 @@ impl List {
     }
 
     /// Items from an index on, some at a time.
+    #[pyo3(name = "_part")]
     fn part<'py>(&self, py: Python<'py>, index: u64, limit: u64) -> PyResult<Bound<'py, PyList>> {
         let items = self.0.run_on_tree(py, |tx, tree| {
             let (first, _) = ends(tx, tree)?;
@@ -482,6 +529,7 @@ impl List {
     }
 
     /// Replaces the item at an index.
+    #[pyo3(name = "_store")]
     fn store(&self, index: i64, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = value_bytes(value)?;
         let done = self.0.run_on_tree(value.py(), |tx, tree| {
@@ -505,14 +553,27 @@ impl List {
         self.extend_by(values.py(), &items.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Takes the last item out.
-    fn pop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.take(py, true)
+    /// Takes the last item out and returns it, or the first with the index 0.
+    #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
+    fn pop<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Bound<'py, PyAny>> {
+        match index {
+            -1 => self.take(py, true),
+            0 => self.take(py, false),
+            _ => Err(PyIndexError::new_err(
+                "a list in a pool is taken from its ends: pop() and pop(0)",
+            )),
+        }
     }
 
     /// Takes the first item out.
     fn popleft<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.take(py, false)
+    }
+
+    /// Whether its thread has a transaction of the pool open.
+    #[pyo3(name = "_is_inside")]
+    fn is_inside(&self, py: Python<'_>) -> bool {
+        self.0.home.is_inside(py)
     }
 
     /// Takes all items out, in one transaction.
@@ -593,6 +654,37 @@ impl Counter {
         })
     }
 
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        how: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let is_number = other.is_instance_of::<PyInt>()
+            || other.is_instance_of::<PyFloat>()
+            || other.hasattr("__index__")?;
+        if !is_number {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+        let value = self.value(py)?.into_pyobject(py)?;
+        match other.cast::<Self>() {
+            Ok(other) => value.rich_compare(other.get().value(py)?, how),
+            Err(_) => value.rich_compare(other, how),
+        }
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.value(py)? != 0)
+    }
+
+    fn __iadd__(slf: &Bound<'_, Self>, more: i64) -> PyResult<()> {
+        slf.get().add(slf.py(), more).map(drop)
+    }
+
+    fn __isub__(slf: &Bound<'_, Self>, less: i64) -> PyResult<()> {
+        slf.get().add(slf.py(), less.wrapping_neg()).map(drop)
+    }
+
     fn __int__(&self, py: Python<'_>) -> PyResult<i64> {
         self.value(py)
     }
@@ -602,128 +694,8 @@ impl Counter {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("<counter '{}': {}>", self.0.name, self.value(py)?))
-    }
-}
-
-/// A persistent array of numbers.
-#[pyclass(subclass, frozen, module = "outlast._outlast")]
-pub struct Array {
-    handle: Handle,
-    /// The type of its items, as NumPy writes it.
-    dtype: String,
-    shape: Vec<u64>,
-}
-
-#[pymethods]
-impl Array {
-    /// The array that a handle leads to.
-    #[new]
-    fn new(handle: &Bound<'_, Self>) -> Self {
-        let Self { handle, dtype, shape } = handle.get();
-        Self { handle: handle.clone(), dtype: dtype.clone(), shape: shape.clone() }
-    }
-
-    /// Its name in the pool.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.handle.name
-    }
-
-    /// The type of its items, as NumPy writes it, such as `<f8`.
-    #[getter]
-    fn typestr(&self) -> &str {
-        &self.dtype
-    }
-
-    /// Its lengths.
-    #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
-    }
-
-    /// The memory of the array, without a copy: what NumPy makes a read-only array of. It shows what is committed, also
-    /// what other threads commit meanwhile; a transaction's own changes from its commit on.
-    fn view(&self, py: Python<'_>) -> PyResult<View> {
-        let Home::Writer(writer) = &self.handle.home else {
-            return Err(Error::new_err("a reader's array is copied: another process changes it"));
-        };
-        let pool = writer.pool()?;
-        let bytes = self.range(py)?;
-        let address = pool.medium().address(bytes.at, bytes.len);
-        let address =
-            address.ok_or_else(|| Error::new_err("the array does not lie in the pool"))?;
-        Ok(View { address, dtype: self.dtype.clone(), shape: self.shape.clone(), _pool: pool })
-    }
-
-    /// A part of its bytes, in the transaction or on the snapshot.
-    fn load<'py>(
-        &self,
-        py: Python<'py>,
-        at: u64,
-        len: u64,
-    ) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
-        let bytes = self.handle.run(py, |tx, root| {
-            let range = part(tx, root, at, len)?;
-            let mut bytes = vec![0; range.len as usize];
-            if !bytes.is_empty() {
-                tx.load(range.at, &mut bytes)?;
-            }
-            Ok(bytes)
-        })?;
-        Ok(pyo3::types::PyBytes::new(py, &bytes))
-    }
-
-    /// Stores parts of its bytes, as (first byte, bytes), in one transaction.
-    fn store(&self, py: Python<'_>, parts: Vec<(u64, Vec<u8>)>) -> PyResult<()> {
-        self.handle.run(py, |tx, root| {
-            let ranges = parts.iter().map(|(at, bytes)| part(tx, root, *at, bytes.len() as u64));
-            let ranges: Vec<_> = ranges.collect::<Result<_, _>>()?;
-            tx.will_write(&ranges)?;
-            ranges.iter().zip(&parts).try_for_each(|(range, (_, bytes))| tx.store(range.at, bytes))
-        })
-    }
-}
-
-impl Array {
-    fn range(&self, py: Python<'_>) -> PyResult<ByteRange> {
-        self.handle.run(py, |tx, root| {
-            let words = Words::open(tx, root)?;
-            part(tx, root, 0, 8 * words.len())
-        })
-    }
-}
-
-/// A part of the bytes of words.
-fn part<T: Transact>(tx: &mut T, root: PoolOffset, at: u64, len: u64) -> Result<ByteRange, Abort> {
-    let words = Words::open(tx, root)?;
-    let fits = at.checked_add(len).is_some_and(|end| end <= 8 * words.len());
-    if !fits {
-        return Err(Abort::bad_address("a part of an array", root, "the array ends before that"));
-    }
-    let first = if words.len() == 0 { root } else { words.range(0).at };
-    Ok(ByteRange::new(first.plus(at), len))
-}
-
-/// The memory of an array, for NumPy. The pool stays open as long as there are views of it.
-#[pyclass(frozen, module = "outlast._outlast")]
-pub struct View {
-    address: usize,
-    dtype: String,
-    shape: Vec<u64>,
-    _pool: Arc<outlast::Pool>,
-}
-
-#[pymethods]
-impl View {
-    /// NumPy's protocol: the address, for reading only.
-    #[getter]
-    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let interface = PyDict::new(py);
-        interface.set_item("version", 3)?;
-        interface.set_item("typestr", &self.dtype)?;
-        interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
-        interface.set_item("data", (self.address, true))?;
-        Ok(interface)
+        // A debugger shows those of closed pools, too.
+        let value = self.value(py).map_or_else(|_| String::new(), |value| format!(": {value}"));
+        Ok(format!("<counter '{}'{value}>", self.0.name))
     }
 }

@@ -81,6 +81,8 @@ pub struct PoolReader {
     pool: RecoveredPool<Below>,
     /// When it looked last whether the file and its writer are still those.
     looked: Instant,
+    /// Whether a snapshot is [held](Self::hold).
+    is_held: bool,
 }
 
 /// Why something could not be read.
@@ -113,7 +115,8 @@ impl PoolReader {
     pub fn open(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let path = path.as_ref();
         let (pool, joined) = attach(path, map).map_err(|error| error.of_file(path))?;
-        Ok(Self { path: path.to_owned(), map: map.clone(), joined, pool, looked: Instant::now() })
+        let (path, map, looked) = (path.to_owned(), map.clone(), Instant::now());
+        Ok(Self { path, map, joined, pool, looked, is_held: false })
     }
 
     /// Whether another process has the pool open for writing, as far as this one knows.
@@ -227,21 +230,83 @@ impl PoolReader {
         &mut self,
         mut body: impl FnMut(&RecoveredPool<Below>) -> Result<R, Abort>,
     ) -> Result<R, ReadError> {
+        // It is lost with the next one that is taken.
+        self.release();
         for _ in 0..TRIES_MAX {
             self.begin()?;
             let result = {
                 let _lock = self.joined.is_none().then(|| Unlocks(self.medium()));
                 body(&self.pool)
             };
-            // A writer that tells this process nothing has another generation at the latest when it has recovered the pool.
-            let medium = self.medium();
-            let is_same = read_generation(medium).is_ok_and(|now| now == self.pool.generation());
-            if self.pool.medium().is_usable() && is_same {
+            if self.is_whole() {
                 return Ok(result?);
             }
         }
         let why = "it is overtaken by its writer again and again: read less at a time";
         Err(PoolError::NoSnapshot { why }.into())
+    }
+
+    /// Takes a snapshot that stays until [`release`](Self::release), for hosts that can hand over no closure: an interpreter
+    /// above all. One that is held already is released. Without a writer the file stays locked meanwhile, so that none comes.
+    ///
+    /// ```
+    /// use outlast::{BlockKind, Pool, RootKind, Transact};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("clicks.pool");
+    /// # let pool = Pool::open_or_create(&path)?;
+    /// # pool.run(|tx| {
+    /// #     let at = tx.alloc(64, BlockKind::General)?;
+    /// #     tx.store_u64(at, 1)?;
+    /// #     tx.set_root(at, RootKind::Opaque)
+    /// # })?;
+    /// let mut reader = Pool::read(&path)?;
+    /// reader.hold()?;
+    /// let (at, _) = reader.in_held(|tx| tx.root())?.expect("it was set");
+    /// assert_eq!(reader.in_held(|tx| tx.load_u64(at))?, 1);
+    /// assert!(reader.release(), "both were read of one moment");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Of the pool.
+    pub fn hold(&mut self) -> Result<(), ReadError> {
+        self.release();
+        self.begin()?;
+        self.is_held = true;
+        Ok(())
+    }
+
+    /// Reads from the snapshot that is held. What it returns is good if [`release`](Self::release) says so.
+    ///
+    /// # Errors
+    /// [`Abort::Cancelled`] when none is held; of the closure.
+    pub fn in_held<R>(
+        &mut self,
+        body: impl FnMut(&mut Reader<'_, Below>) -> Result<R, Abort>,
+    ) -> Result<R, ReadError> {
+        match self.is_held {
+            true => Ok(self.pool.reader().run(body)?),
+            false => Err(Abort::cancelled("no snapshot is held").into()),
+        }
+    }
+
+    /// Ends the snapshot that is held, if one is. Whether all that was read from it is of one moment: `false` when its writer
+    /// has overtaken it, and it is to be taken and read again.
+    pub fn release(&mut self) -> bool {
+        if std::mem::take(&mut self.is_held) && self.joined.is_none() {
+            drop(Unlocks(self.medium()));
+        }
+        self.is_whole()
+    }
+
+    /// Whether the snapshot shows one moment still.
+    fn is_whole(&self) -> bool {
+        // A writer that tells this process nothing has another generation at the latest when it has recovered the pool.
+        let is_same = read_generation(self.medium()).is_ok_and(|now| now == self.pool.generation());
+        self.pool.medium().is_usable() && is_same
     }
 
     /// Takes a snapshot. Without a writer the file is locked, and to be unlocked.

@@ -417,6 +417,49 @@ fn a_stopped_reader_stops_nobody() {
     assert_eq!(seen.unwrap(), 2 * 4000 * THREADS);
 }
 
+/// A held snapshot stays as it was while the writer goes on, tells when it was overtaken, and without a writer keeps one away.
+#[test]
+fn a_held_snapshot_is_of_one_moment() {
+    let (_dir, path) = new_pool();
+    let open = || Pool::open_with(&path, &open_options(Scheme::Swift), &map_options());
+    let pool = open().unwrap();
+    let (root, _) = pool.root().unwrap().unwrap();
+    let mut reader = PoolReader::open(&path, &map_options()).unwrap();
+    let step = |times| {
+        let mut lane = pool.lane().unwrap();
+        for _ in 0..times {
+            lane.run(|tx| super::killed::step(ByteMap::open(tx, root)?, tx, 0)).unwrap();
+        }
+    };
+    let total = |reader: &mut PoolReader| {
+        reader.in_held(|tx| {
+            let map = ByteMap::open(tx, root)?;
+            number(map, tx, b"total")
+        })
+    };
+    let is_refused = |read| matches!(read, Err(ReadError::Abort(Abort::Cancelled(_))));
+    assert!(is_refused(total(&mut reader)), "none is held");
+    reader.hold().unwrap();
+    let before = total(&mut reader).unwrap();
+    step(3);
+    assert_eq!(total(&mut reader).unwrap(), before);
+    assert!(reader.release());
+    assert!(is_refused(total(&mut reader)), "it was released");
+    reader.hold().unwrap();
+    assert_eq!(total(&mut reader).unwrap(), before + 3);
+    // More lines than the ring has room for.
+    step(4000 * THREADS);
+    let _ = total(&mut reader);
+    assert!(!reader.release(), "overtaken");
+    pool.close();
+
+    reader.hold().unwrap();
+    assert_eq!(total(&mut reader).unwrap(), before + 3 + 4000 * THREADS);
+    assert!(open().is_err(), "the file is locked");
+    assert!(reader.release());
+    open().unwrap();
+}
+
 /// Adds one for each line of its standard input. Only runs as a child.
 #[test]
 fn child_that_takes_turns() {
