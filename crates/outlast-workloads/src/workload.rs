@@ -260,9 +260,10 @@ pub(crate) fn keys_in_words(keys: Keys) -> String {
 const KEYS_MIN: u64 = 20;
 
 impl Workload {
-    /// The workload of that name.
+    /// The workload of that name: a row of the table, or a file that was [opened](Self::open).
     pub fn named(name: &str) -> Option<&'static Self> {
-        workloads().iter().find(|workload| workload.name == name)
+        let of_table = workloads().iter().find(|workload| workload.name == name);
+        of_table.or_else(|| crate::own::opened(name))
     }
 
     /// Why no oracle can judge what it leaves; nothing where one can.
