@@ -379,6 +379,9 @@ impl Workload {
 
     /// Bytes of `keys` keys; `None` for a workload that stands alone.
     pub fn footprint_of(&self, keys: u64) -> Option<u64> {
+        if let Some(work) = self.own() {
+            return Some(work.memory_bytes());
+        }
         let key_bytes = self.kind.on_machine().key_bytes;
         self.stands_alone().is_none().then(|| keys.max(KEYS_MIN) * key_bytes)
     }
@@ -391,6 +394,9 @@ impl Workload {
     }
 
     fn keys_of(&self, footprint: u64) -> u64 {
+        if let Some(work) = self.own() {
+            return work.words();
+        }
         let keys_min = if self.stands_alone().is_some() { 0 } else { KEYS_MIN };
         (footprint / self.kind.on_machine().key_bytes).max(keys_min)
     }
