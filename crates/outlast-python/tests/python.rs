@@ -38,8 +38,9 @@ fn the_package_passes_its_tests() {
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
         println!("{text}");
     };
-    for tests in ["tests/pools.py", "tests/lab.py"] {
+    for tests in ["tests/pools.py", "tests/lab.py", "tests/work.py"] {
         run(&[source.join(tests).to_str().unwrap()]);
     }
     run(&["-c", "import doctest, outlast; assert doctest.testmod(outlast).failed == 0"]);
+    run(&["-c", "import doctest, outlast.work; assert doctest.testmod(outlast.work).failed == 0"]);
 }

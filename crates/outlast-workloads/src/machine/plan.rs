@@ -209,6 +209,7 @@ impl Plan {
             items => format!(", {items} items a transaction"),
         };
         let size = match footprint / 1024 {
+            0 => format!("{footprint} bytes"),
             kilo if kilo >= 1024 => format!("{} MB", kilo / 1024),
             kilo => format!("{kilo} KB"),
         };
