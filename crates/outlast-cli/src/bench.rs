@@ -179,7 +179,10 @@ fn threads(given: &[u32], workloads: &[&'static Workload]) -> Result<Vec<u32>, S
             threads.push(lanes);
         }
         if threads != [lanes] {
-            return Err(format!("{} has {lanes} lanes: it runs with --threads {lanes}", workload.name));
+            return Err(format!(
+                "{} has {lanes} lanes: it runs with --threads {lanes}",
+                workload.name
+            ));
         }
     }
     Ok(if threads.is_empty() { vec![1] } else { threads })

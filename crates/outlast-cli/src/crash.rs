@@ -12,11 +12,11 @@ use outlast::lab::Plant;
 use outlast::scheme::Guarantee;
 use outlast::{Ack, Scheme};
 use outlast_crash::runtime::plants::planted_in;
+#[cfg(feature = "lab")]
+use outlast_crash::runtime::scopes::own::scope_of;
 use outlast_crash::runtime::scopes::points::{self, Point};
 use outlast_crash::runtime::scopes::{Scope, ScopeConfig, Tally, lifecycle, table};
 use outlast_crash::runtime::{KEYS_MAX, LANES_MAX, TRANSACTIONS_MAX};
-#[cfg(feature = "lab")]
-use outlast_crash::runtime::scopes::own::scope_of;
 #[cfg(feature = "lab")]
 use outlast_lab::{
     crash::scope_records,

@@ -453,7 +453,10 @@ pub fn try_small(args: &SimArgs, seed: u64) -> Result<usize, Box<dyn std::error:
     if args.what.as_deref() == Some("machines") || args.plant.as_deref() == Some("list") {
         return Ok(0);
     }
-    // Files are examples, machines of one's own as well.
+    // Files are examples, machines and transactions of one's own as well.
+    if args.what.as_deref().is_some_and(Workload::is_file_name) {
+        return Ok(0);
+    }
     let config = if args.config.ends_with(".toml") { DEFAULT_MACHINE } else { &args.config };
     let task = task(args, seed)?;
     let scheme = match (&task, &args.scheme[..]) {

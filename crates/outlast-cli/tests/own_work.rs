@@ -45,7 +45,15 @@ fn it_is_measured_simulated_crashed_and_compared() {
     let directory = directory();
     let mine = &file(&directory, TRANSFER);
     let bench = json(&[
-        "bench", mine, "--scheme", "swift,undo", "--rounds", "2", "--turn-ms", "1", "--dir",
+        "bench",
+        mine,
+        "--scheme",
+        "swift,undo",
+        "--rounds",
+        "2",
+        "--turn-ms",
+        "1",
+        "--dir",
         &path(&directory, ""),
     ]);
     assert_eq!(schemes_of(&bench, "throughput"), ["swift", "undo"]);
@@ -54,7 +62,10 @@ fn it_is_measured_simulated_crashed_and_compared() {
     let sim = json(&["sim", mine, "--scheme", "swift,fwb,picl", "--config", "tiny"]);
     assert_eq!(schemes_of(&sim, "throughput"), ["fwb", "picl", "swift"]);
     for record in sim["records"].as_array().unwrap() {
-        assert_eq!((record["transactions"].as_u64(), record["threads"].as_u64()), (Some(3), Some(2)));
+        assert_eq!(
+            (record["transactions"].as_u64(), record["threads"].as_u64()),
+            (Some(3), Some(2))
+        );
     }
     for scheme in ["fwb,ehou,picl", "swift,undo"] {
         let all = ["sim", mine, "--scheme", scheme, "--config", "tiny", "--crash", "40"];
@@ -65,7 +76,8 @@ fn it_is_measured_simulated_crashed_and_compared() {
     let any = good(&["crash", mine, "--scheme", "swift", "--policy", "any"]);
     assert!(any.contains("covered (100 %)"), "{any}");
     let page = path(&directory, "page");
-    let compared = json(&["compare", mine, "--scheme", "fwb,swift", "--config", "tiny", "--out", &page]);
+    let compared =
+        json(&["compare", mine, "--scheme", "fwb,swift", "--config", "tiny", "--out", &page]);
     let schemes = schemes_of(&compared, "throughput");
     assert!(["fwb", "swift"].iter().all(|name| schemes.iter().any(|s| s == name)), "{schemes:?}");
 }
@@ -83,8 +95,16 @@ fn a_planted_bug_is_found_with_it_and_the_line_replays_it() {
     let again = command(&[&["crash"][..], &words].concat()).output().unwrap();
     assert_eq!(again.status.code(), Some(1), "{}: {}", replay, text(&again.stderr));
     good(&[&plant[..], &["flush-twice"]].concat());
-    let output =
-        outlast(&["crash", mine, "--scheme", "undo", "--policy", "any", "--plant", "skip-flush:UndoData"]);
+    let output = outlast(&[
+        "crash",
+        mine,
+        "--scheme",
+        "undo",
+        "--policy",
+        "any",
+        "--plant",
+        "skip-flush:UndoData",
+    ]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
@@ -100,7 +120,10 @@ fn what_is_wrong_is_one_line() {
         (&["compare", mine, "--footprint", "4096"], "--footprint does not apply"),
         (&["bench", mine, "--threads", "1,2"], "has 2 lanes: it runs with --threads 2"),
         (&["bench", mine, "--records", "7"], "its file says how much memory there is"),
-        (&["crash", mine, "--policy", "any", "--transactions", "2"], "--transactions does not apply"),
+        (
+            &["crash", mine, "--policy", "any", "--transactions", "2"],
+            "--transactions does not apply",
+        ),
         (&["sim", "other.work"], "other.work: No such file"),
     ];
     for (arguments, says) in cases {
@@ -124,7 +147,9 @@ fn the_example_of_the_page_is_one() {
     let example = example.trim_start_matches("text");
     let directory = directory();
     let mine = &file(&directory, example.trim_start());
-    good(&["sim", mine, "--scheme", "swift,fwb", "--config", "tiny", "--crash", "20"]
-        .map(|word| if word == "swift,fwb" { "swift" } else { word }));
+    good(
+        &["sim", mine, "--scheme", "swift,fwb", "--config", "tiny", "--crash", "20"]
+            .map(|word| if word == "swift,fwb" { "swift" } else { word }),
+    );
     good(&["crash", mine, "--scheme", "swift", "--policy", "any"]);
 }

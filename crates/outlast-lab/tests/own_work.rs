@@ -20,8 +20,8 @@ use outlast_schemes::{MachineScheme, plants};
 use outlast_sim::timed::{LaneOps, MachineConfig, NonPers, Setup, Source, System};
 use outlast_trace::{LaneId, LineAddr};
 use outlast_workloads::machine::Plan;
-use outlast_workloads::{Random, Workload};
 use outlast_workloads::own::{OwnStep, OwnTransaction, OwnWork};
+use outlast_workloads::{Random, Workload};
 
 /// Three lanes over memory of their own each, with values that come back, pauses and stores of many words.
 fn apart() -> &'static Workload {

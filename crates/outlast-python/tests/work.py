@@ -63,6 +63,7 @@ class Lines(unittest.TestCase):
                 again = Work.read(path)
                 self.assertEqual(again, work)
                 self.assertEqual(again.memory(), work.memory())
+                self.assertEqual(repr(again).split("-", 1)[1], repr(work).split("-", 1)[1])
                 self.assertEqual(pickle.loads(pickle.dumps(work)), work)
 
     def test_mistakes_are_told_where_they_are_made(self):

@@ -118,7 +118,10 @@ pub fn read_drmemtrace(
         }
         if is_instruction(kind) {
             counts.instructions += 1;
-            if let Some((_, before)) = held.replace((kind, instruction(kind, address))).map(|held| settled(held, Some(address))) {
+            if let Some((_, before)) = held
+                .replace((kind, instruction(kind, address)))
+                .map(|held| settled(held, Some(address)))
+            {
                 to(&before);
             }
         } else if let (LOAD | STORE, Some((_, instr))) = (kind, &mut held) {
@@ -182,7 +185,8 @@ const INSTRUCTION_BYTES_MAX: u64 = 15;
 fn settled((kind, mut instr): (u16, ChampSimInstr), next: Option<u64>) -> (u16, ChampSimInstr) {
     if kind == CONDITIONAL {
         let distance = next.map(|next| next.wrapping_sub(instr.ip));
-        instr.taken = !distance.is_none_or(|distance| (1..=INSTRUCTION_BYTES_MAX).contains(&distance));
+        instr.taken =
+            !distance.is_none_or(|distance| (1..=INSTRUCTION_BYTES_MAX).contains(&distance));
     }
     (kind, instr)
 }
@@ -262,7 +266,9 @@ impl ZipMembers {
         match half(4) {
             0 if !self.has_descriptor => Ok(Member::Stored(packed.into())),
             8 => Ok(Member::Packed(Box::new(flate2::Decompress::new(false)))),
-            method => Err(io::Error::other(format!("a zip file packed by method {method}: unpack it"))),
+            method => {
+                Err(io::Error::other(format!("a zip file packed by method {method}: unpack it")))
+            }
         }
     }
 }
@@ -317,7 +323,8 @@ mod tests {
 
     /// A loop of a load, an addition to memory and a conditional jump, then a call.
     fn entries() -> Vec<Vec<u8>> {
-        let mut all = vec![entry(HEADER, 0, 5), entry(THREAD, 4, 77), entry(24, 4, 77), entry(28, 2, 9)];
+        let mut all =
+            vec![entry(HEADER, 0, 5), entry(THREAD, 4, 77), entry(24, 4, 77), entry(28, 2, 9)];
         for round in 0..2u64 {
             all.extend([
                 entry(47, 3, 0x0102_0304),
@@ -329,7 +336,12 @@ mod tests {
                 entry(if round == 0 { TAKEN } else { UNTAKEN }, 2, 0x40_1007),
             ]);
         }
-        all.extend([entry(14, 5, 0x40_1009), entry(STORE, 8, 0x9ff8), entry(23, 4, 77), entry(26, 0, 0)]);
+        all.extend([
+            entry(14, 5, 0x40_1009),
+            entry(STORE, 8, 0x9ff8),
+            entry(23, 4, 77),
+            entry(26, 0, 0),
+        ]);
         all
     }
 
@@ -368,7 +380,14 @@ mod tests {
             let name = format!("chunk.{number:04}");
             let size = |bytes: &[u8]| if has_descriptor { 0 } else { bytes.len() as u32 };
             file.extend(ZIP_MEMBER);
-            file.extend([20, 0, if has_descriptor { 8 } else { 0 }, 0, if is_packed { 8 } else { 0 }, 0]);
+            file.extend([
+                20,
+                0,
+                if has_descriptor { 8 } else { 0 },
+                0,
+                if is_packed { 8 } else { 0 },
+                0,
+            ]);
             file.extend([0; 8]);
             file.extend(size(&content).to_le_bytes());
             file.extend(size(member).to_le_bytes());
@@ -393,7 +412,10 @@ mod tests {
         let (counts, instrs) = read(&raw).unwrap();
         assert_eq!(counts, DrmemtraceCounts { instructions: 7, lost_accesses: 0 });
         let accesses = |at: usize| (instrs[at].source_memory[0], instrs[at].destination_memory[0]);
-        assert_eq!([0, 1, 3, 6].map(accesses), [(0x7000, 0), (0x8000, 0x8000), (0x7008, 0), (0, 0x9ff8)]);
+        assert_eq!(
+            [0, 1, 3, 6].map(accesses),
+            [(0x7000, 0), (0x8000, 0x8000), (0x7008, 0), (0, 0x9ff8)]
+        );
         let branches = |at: usize| (instrs[at].ip, instrs[at].is_branch, instrs[at].taken);
         assert_eq!(branches(2), (0x40_1007, true, true));
         assert_eq!(branches(5), (0x40_1007, true, false));
@@ -434,7 +456,10 @@ mod tests {
         refused(b"", "no instructions in it");
         refused(&[raw.clone(), entry(50, 0, 0)].concat(), "entry 23 has kind 50: it is damaged");
         refused(&[raw.clone(), entry(THREAD, 4, 78)].concat(), "several threads");
-        refused(&[entry(HEADER, 0, 5), entry(LOAD, 8, 8)].concat(), "an access before any instruction");
+        refused(
+            &[entry(HEADER, 0, 5), entry(LOAD, 8, 8)].concat(),
+            "an access before any instruction",
+        );
         refused(&gzip(&raw)[..60], "entry ");
         refused(&zip(&[&raw], true, true)[..60], "entry ");
         let mut stored = zip(&[&raw], false, true);

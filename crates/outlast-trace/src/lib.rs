@@ -57,14 +57,12 @@ pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
 pub use program::{
     About, Access, Checked, Converted, Ending, Event, Execution, Facts, Happening, MARK_CALL,
     PAGE_BYTES, PROGRAM_VERSION, Page, Part, Program, ProgramError, ProgramWriter, Site, SiteKind,
-    Step, Thread, ThreadEncoder, ThreadOrder, TxMark, check as check_program, cut as cut_program,
-    cut_parts, from_champsim, from_drmemtrace, in_order, is_output, is_program_trace, order as order_of_threads,
-    champsim_of_drmemtrace, to_champsim, tx_mark,
+    Step, Thread, ThreadEncoder, ThreadOrder, TxMark, champsim_of_drmemtrace,
+    check as check_program, cut as cut_program, cut_parts, from_champsim, from_drmemtrace,
+    in_order, is_output, is_program_trace, order as order_of_threads, to_champsim, tx_mark,
 };
 pub use random::{Random, derive, mix};
 #[cfg(feature = "champsim")]
-pub use requests::{
-    Loss, MemoryAccess, RequestFormat, RequestList, RequestOptions, RequestsError,
-};
+pub use requests::{Loss, MemoryAccess, RequestFormat, RequestList, RequestOptions, RequestsError};
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

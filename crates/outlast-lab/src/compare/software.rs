@@ -31,7 +31,9 @@ const CRASH_POINTS: usize = 200;
 /// Why the runtime's schemes cannot take that work; `None` where they can.
 pub(super) fn refusal(plan: &Plan) -> Option<String> {
     let why = match plan {
-        Plan { threads: 2.., workload, .. } if workload.own().is_none() => "each thread of a program has data of its own",
+        Plan { threads: 2.., workload, .. } if workload.own().is_none() => {
+            "each thread of a program has data of its own"
+        }
         Plan { switch_every: 1.., .. } => "a lane has one transaction at a time",
         Plan { abort_every: 1.., .. } => "the machine chooses which transactions abort",
         Plan { batch: 1.., .. } => "its programs take no batch",

@@ -99,11 +99,6 @@ class Results(_pandas.DataFrame):
         return metric
 
 
-def _name(word):
-    """A word of the command: paths and :class:`outlast.work.Work` by their files."""
-    return _os.fspath(word) if isinstance(word, _os.PathLike) else str(word)
-
-
 def _words(options):
     words = []
     for name, value in options.items():
@@ -128,7 +123,7 @@ def run(*words, program=None, progress=False, timeout=None, **options):
     Bad input is a :class:`ValueError` with the command's line. ``program`` is what ``check`` runs, a list of words. With
     ``progress`` the command tells on standard error how far it is.
     """
-    line = [command(), *map(_name, words), *_words(options), "--json"]
+    line = [command(), *map(str, words), *_words(options), "--json"]
     if program is not None:
         line += ["--", *map(str, program)]
     said = None if progress else _subprocess.PIPE
@@ -156,7 +151,7 @@ def compare(work=None, scheme=None, seed=1, **options):
 
 def bench(work, scheme=None, seed=1, **options):
     """Measures schemes on this machine, in turns: ``outlast bench``."""
-    names = _name(work) if isinstance(work, (str, _os.PathLike)) else ",".join(map(_name, work))
+    names = str(work) if isinstance(work, (str, _os.PathLike)) else ",".join(map(str, work))
     return run("bench", names, scheme=scheme, seed=seed, **options)
 
 

@@ -185,21 +185,27 @@ class Work:
     __hash__ = None
 
     def __repr__(self) -> str:
-        return f"Work({self.name!r}, {self.memory_bytes} bytes, {self.lanes} lanes, {len(self)} transactions)"
+        content = f"{self.memory_bytes} bytes, {self.lanes} lanes, {len(self)} transactions"
+        return f"<Work {self.name}-{self._digest()}: {content}>"
+
+    def __str__(self) -> str:
+        """The file that the laboratory's functions give to the command: see :meth:`__fspath__`."""
+        return self.__fspath__()
+
+    def _digest(self) -> str:
+        return _hashlib.sha256(self.text().encode()).hexdigest()[:12]
 
     def __fspath__(self) -> str:
         """A file with this text in the user's cache, so that a command that replays a failure finds it."""
         if self._open is not None:
             raise ValueError("a transaction is open: its `with` has not ended")
-        text = self.text().encode()
-        digest = _hashlib.sha256(text).hexdigest()[:12]
         cache = _os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache")
         folder = _pathlib.Path(cache, "outlast", "work")
-        path = folder / f"{self.name}-{digest}.work"
+        path = folder / f"{self.name}-{self._digest()}.work"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
             with _tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(text)
+                file.write(self.text().encode())
             _os.replace(file.name, path)
         return str(path)
 

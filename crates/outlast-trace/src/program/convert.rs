@@ -9,7 +9,8 @@ use super::{
     ProgramWriter, Site, SiteKind, ThreadEncoder,
 };
 use crate::{
-    CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, DrmemtraceCounts, WholeFile, read_drmemtrace,
+    CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, DrmemtraceCounts, WholeFile,
+    read_drmemtrace,
 };
 
 /// Counts of a conversion.

@@ -2,9 +2,9 @@
 //!
 //! | format | a request | has | has not |
 //! |---|---|---|---|
-//! | `dramsim3` | `0xADDRESS READ|WRITE CYCLE` | cycles of the memory clock | sizes |
-//! | `ramulator` | `0xADDRESS R|W`, of Ramulator's mode `dram` | | times, sizes |
-//! | `ramulator2` | `LD|ST 0xADDRESS`, of Ramulator 2's `LoadStoreTrace` | | times, sizes |
+//! | `dramsim3` | `0xADDRESS READ\|WRITE CYCLE` | cycles of the memory clock | sizes |
+//! | `ramulator` | `0xADDRESS R\|W`, of Ramulator's mode `dram` | | times, sizes |
+//! | `ramulator2` | `LD\|ST 0xADDRESS`, of Ramulator 2's `LoadStoreTrace` | | times, sizes |
 //! | `gem5` | a packet of gem5's `packet.proto` | ticks, sizes, program counters, numbers, flags | |
 //!
 //! A conversion that would lose something is refused, unless it is named as a [`Loss`]. A list without
@@ -245,8 +245,13 @@ impl RequestList {
                 Ok(Some(request)) => request,
                 Ok(None) => break,
                 Err(why) if why == gem5::OTHER_COMMAND => {
-                    lose(options, Loss::Commands, "a packet that is no ReadReq and no WriteReq", to)
-                        .map_err(|why| refused(&self.path, why))?;
+                    lose(
+                        options,
+                        Loss::Commands,
+                        "a packet that is no ReadReq and no WriteReq",
+                        to,
+                    )
+                    .map_err(|why| refused(&self.path, why))?;
                     continue;
                 }
                 Err(why) => return Err(RequestsError::new(&self.path, why)),
@@ -283,7 +288,11 @@ enum Times {
     Lost,
     Every(u64),
     /// Multiplied and divided; rounded up where the result is finer.
-    Scaled { by: u128, over: u128, up: bool },
+    Scaled {
+        by: u128,
+        over: u128,
+        up: bool,
+    },
 }
 
 impl Times {

@@ -22,7 +22,12 @@ impl Folder {
     }
 }
 
-fn converted(from: &Path, to: RequestFormat, out: &Path, options: &RequestOptions) -> Result<u64, String> {
+fn converted(
+    from: &Path,
+    to: RequestFormat,
+    out: &Path,
+    options: &RequestOptions,
+) -> Result<u64, String> {
     let list = RequestList::open(from).map_err(|error| error.to_string())?.expect("it is a list");
     list.convert(to, out, options).map_err(|error| error.to_string())
 }
@@ -64,10 +69,7 @@ fn a_list_goes_to_every_format_and_back() {
     assert_eq!(text(&second), "LD 0x12345680\nST 0x40\nLD 0xffffffffc0\n");
     let every = RequestOptions { every: Some(4), ..options(&[]) };
     assert_eq!(converted(&second, Dramsim3, &folder.at("timed"), &every), Ok(3));
-    assert_eq!(
-        text(&folder.at("timed")),
-        "0x12345680 READ 0\n0x40 WRITE 4\n0xffffffffc0 READ 8\n"
-    );
+    assert_eq!(text(&folder.at("timed")), "0x12345680 READ 0\n0x40 WRITE 4\n0xffffffffc0 READ 8\n");
     assert_eq!(converted(&second, Gem5, &folder.at("packets"), &every), Ok(3));
     assert_eq!(all(&folder.at("packets"))[2].time, Some(2 * 3334));
 }
@@ -119,7 +121,10 @@ fn what_is_damaged_is_named_with_its_place() {
     let folder = Folder::new();
     let out = folder.at("out");
     let mut cases = vec![
-        (b"0x40 READ 1\n0x40 LOAD 2\n".to_vec(), ":2: '0x40 LOAD 2' is no request: expected 0xADDRESS READ|WRITE CYCLE"),
+        (
+            b"0x40 READ 1\n0x40 LOAD 2\n".to_vec(),
+            ":2: '0x40 LOAD 2' is no request: expected 0xADDRESS READ|WRITE CYCLE",
+        ),
         (b"LD 0x40\nLD\n".to_vec(), ":2: 'LD' is no request: expected LD|ST 0xADDRESS"),
         (b"0x40 R\n0x40 \x01 R\n".to_vec(), "is no request: expected 0xADDRESS R|W"),
         (b"gem5".to_vec(), "it ends before its header"),
@@ -130,11 +135,18 @@ fn what_is_damaged_is_named_with_its_place() {
     let whole = [gem5::header(), gem5::packet(&request)].concat();
     cases.push((whole[..whole.len() - 3].to_vec(), ": packet 1 is cut off"));
     cases.push(([&gem5::header()[..], &[1, 0x0f]].concat(), ": packet 1 is damaged"));
-    cases.push(([&gem5::header()[..], &[2, 8, 1]].concat(), ": packet 1 has no tick or no address"));
+    cases
+        .push(([&gem5::header()[..], &[2, 8, 1]].concat(), ": packet 1 has no tick or no address"));
     for (bytes, says) in cases {
         let path = folder.with("list", bytes);
         let lose = RequestOptions { every: Some(1), ..options(&Loss::ALL.map(|row| row.0)) };
-        let to = |format| if format == RequestFormat::Ramulator { RequestFormat::Dramsim3 } else { RequestFormat::Ramulator };
+        let to = |format| {
+            if format == RequestFormat::Ramulator {
+                RequestFormat::Dramsim3
+            } else {
+                RequestFormat::Ramulator
+            }
+        };
         let line = match RequestList::open(&path) {
             Err(error) => error.to_string(),
             Ok(list) => {

@@ -93,7 +93,11 @@ impl Source for Lines {
             let found = parse(self.format, &self.line);
             return found.map(Some).ok_or_else(|| {
                 let shown: String = self.line.trim().chars().take(60).collect();
-                format!(":{number}: '{}' is no request: expected {}", shown.escape_debug(), self.form())
+                format!(
+                    ":{number}: '{}' is no request: expected {}",
+                    shown.escape_debug(),
+                    self.form()
+                )
             });
         }
     }

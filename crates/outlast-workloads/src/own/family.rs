@@ -145,7 +145,9 @@ impl OwnWorker {
                 _ => merged.push((from, to)),
             }
         }
-        let range = |(from, to): (u64, u64)| ByteRange::new(self.words.range(from).at, (to - from) * WORD_BYTES);
+        let range = |(from, to): (u64, u64)| {
+            ByteRange::new(self.words.range(from).at, (to - from) * WORD_BYTES)
+        };
         self.announced.extend(merged.into_iter().map(range));
     }
 }

@@ -51,7 +51,7 @@ pub const LANES_MAX: u16 = 8;
 /// Most transactions: their operations are kept in memory.
 pub const TRANSACTIONS_MAX: usize = 1 << 20;
 /// Most loads, stores and pauses of a transaction.
-pub const STEPS_MAX: usize = 1 << 12;
+pub const STEPS_MAX: usize = 1 << 16;
 /// Most words of a load or store.
 pub const WORDS_MAX: u64 = 1 << 9;
 /// Most instructions of a pause.
@@ -154,7 +154,8 @@ impl OwnWork {
         }
         let mut of_lane = vec![Vec::new(); usize::from(lanes)];
         for (place, tx) in transactions.iter().enumerate() {
-            let own = of_lane.get_mut(usize::from(tx.lane)).ok_or_else(|| no_lane(tx.lane, lanes))?;
+            let own =
+                of_lane.get_mut(usize::from(tx.lane)).ok_or_else(|| no_lane(tx.lane, lanes))?;
             own.push(place);
             tx.steps.iter().try_for_each(|step| check_step(words, step))?;
             if tx.steps.len() > STEPS_MAX {
@@ -162,7 +163,8 @@ impl OwnWork {
             }
         }
         if let Some(lane) = of_lane.iter().position(Vec::is_empty) {
-            let why = format!("lane {lane} has no transaction: each of the {lanes} lanes needs one");
+            let why =
+                format!("lane {lane} has no transaction: each of the {lanes} lanes needs one");
             return Err(BadWork::whole(why));
         }
         let initial = initial.into_iter().filter(|(_, value)| *value != 0).collect();
@@ -182,6 +184,14 @@ impl OwnWork {
             return Err(bad(BadWork::whole(why)));
         }
         parse::parse(&std::fs::read(path).map_err(failed)?).map_err(bad)
+    }
+
+    /// Reads a file's content.
+    ///
+    /// # Errors
+    /// The line, and what would be right.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, BadWork> {
+        parse::parse(bytes)
     }
 
     /// Bytes of its memory.
@@ -229,7 +239,8 @@ impl OwnWork {
     pub fn count_of_lane(&self, lane: u16, count: u64) -> u64 {
         let own = &self.of_lane[usize::from(lane)];
         let (passes, rest) = (count / self.len(), count % self.len());
-        passes * own.len() as u64 + own.iter().filter(|place| (**place as u64) < rest).count() as u64
+        passes * own.len() as u64
+            + own.iter().filter(|place| (**place as u64) < rest).count() as u64
     }
 
     /// The number of transactions.
@@ -319,8 +330,9 @@ fn check_place(words: u64, word: u64, count: u64) -> Result<(), BadWork> {
 fn check_step(words: u64, step: &OwnStep) -> Result<(), BadWork> {
     match step {
         OwnStep::Think(instructions) if *instructions > INSTRUCTIONS_MAX => {
-            let why =
-                format!("think is {instructions}: expected at most {INSTRUCTIONS_MAX} instructions");
+            let why = format!(
+                "think is {instructions}: expected at most {INSTRUCTIONS_MAX} instructions"
+            );
             Err(BadWork::whole(why))
         }
         OwnStep::Think(_) => Ok(()),

@@ -96,7 +96,9 @@ impl Parser {
                 for (word, value) in (from..).zip(values) {
                     if self.initial.insert(word, value).is_some() {
                         let at = word * WORD_BYTES;
-                        return Err(BadWork::whole(format!("{at:#x} has its initial value already")));
+                        return Err(BadWork::whole(format!(
+                            "{at:#x} has its initial value already"
+                        )));
                     }
                 }
             }

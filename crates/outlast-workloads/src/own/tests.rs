@@ -58,9 +58,15 @@ fn a_line_that_is_wrong_is_named_with_the_right_one() {
     let cases = [
         ("", "1: expected `outlast-work 1` before the end"),
         ("otrace 1\n", "1: expected `outlast-work 1` in the first line, found 'otrace 1'"),
-        ("outlast-work 2\n", "1: expected `outlast-work 1` in the first line, found 'outlast-work 2'"),
+        (
+            "outlast-work 2\n",
+            "1: expected `outlast-work 1` in the first line, found 'outlast-work 2'",
+        ),
         ("outlast-work 1\ntx\n", "2: expected `memory BYTES`, found 'tx'"),
-        ("outlast-work 1\nmemory 65\n", "2: memory is 65: expected a multiple of 64 bytes, up to 33554432"),
+        (
+            "outlast-work 1\nmemory 65\n",
+            "2: memory is 65: expected a multiple of 64 bytes, up to 33554432",
+        ),
         ("outlast-work 1\nmemory 4G\n", "2: expected the bytes of the memory, found '4G'"),
         (&with("begin"), "3: expected `lanes`, `init` or `tx`, found 'begin'"),
         (&with("memory 64"), "3: `memory` was said already"),
@@ -69,7 +75,10 @@ fn a_line_that_is_wrong_is_named_with_the_right_one() {
         (&with("tx 1"), "3: there is no lane 1: expected 0 to 0, or more `lanes`"),
         (&with("tx\nstore 4 1"), "4: address 0x4: expected a multiple of 8"),
         (&with("tx\nstore 8"), "4: expected a value of 64 bits, found the end of the line"),
-        (&with("tx\nstore 8 18446744073709551616"), "4: expected a value of 64 bits, found '18446744073709551616'"),
+        (
+            &with("tx\nstore 8 18446744073709551616"),
+            "4: expected a value of 64 bits, found '18446744073709551616'",
+        ),
         (&with("tx\nstore 56 1 2"), "4: 2 words at 0x38 end outside of the memory of 64 bytes"),
         (&with("tx\nload 8 0"), "4: 0 words at once: expected 1 to 512"),
         (&with("tx\nload -8"), "4: expected an address, found '-8'"),

@@ -48,7 +48,8 @@ pub fn scope_of(workload: &'static Workload, work: &OwnWork) -> Result<Scope, St
     let mut scripts = vec![Vec::new(); usize::from(work.lanes())];
     for tx in work.transactions() {
         let steps: Vec<Step> = tx.steps.iter().flat_map(|step| steps_of(step, &cell)).collect();
-        let written = |step: &Step| if let Step::Write(cells) = step { cells.clone() } else { Vec::new() };
+        let written =
+            |step: &Step| if let Step::Write(cells) = step { cells.clone() } else { Vec::new() };
         let stored: BTreeSet<u64> = steps.iter().flat_map(written).collect();
         if stored.len() > STORED_MAX {
             let words = "words stored to by a transaction";
@@ -76,7 +77,9 @@ fn touched(tx: &OwnTransaction) -> Vec<u64> {
 
 fn steps_of(step: &OwnStep, cell: &impl Fn(u64) -> u64) -> Vec<Step> {
     match step {
-        OwnStep::Load { word, words } => (*word..word + words).map(|w| Step::Read(cell(w))).collect(),
+        OwnStep::Load { word, words } => {
+            (*word..word + words).map(|w| Step::Read(cell(w))).collect()
+        }
         OwnStep::Store { word, values } => {
             vec![Step::Write((*word..word + values.len() as u64).map(cell).collect())]
         }
