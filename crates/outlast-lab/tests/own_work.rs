@@ -96,7 +96,7 @@ fn native(workload: &'static Workload, scheme: Scheme) -> Vec<u64> {
     let folder = tempfile::tempdir().unwrap();
     let (scale, lanes) = (workload.scale(), work(workload).lanes());
     let map = MapOptions { domain: Some(Domain::Adr), ..MapOptions::default() };
-    let medium = Mapped::create(&folder.path().join("pool"), 32 << 20, &map).unwrap();
+    let medium = Mapped::create(folder.path().join("pool"), 32 << 20, &map).unwrap();
     let create = CreateOptions { lanes: lanes.into(), ..CreateOptions::default() };
     let pool = Pool::create_on(medium, &create, &OpenOptions::with_scheme(scheme)).unwrap();
     let mut lane = pool.lane().unwrap();

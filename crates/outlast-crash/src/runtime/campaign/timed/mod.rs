@@ -231,7 +231,7 @@ impl TimedCampaign {
         if together {
             let last_of_warm_up = transactions
                 .chunk_by(|tx, next| tx.lane == next.lane)
-                .filter_map(|of_lane| of_lane.iter().take(self.warm_up as usize).last())
+                .filter_map(|of_lane| of_lane.iter().take(self.warm_up as usize).next_back())
                 .map(|tx| tx.acked + 1);
             warm_at = last_of_warm_up.max().unwrap_or(0);
         }
