@@ -10,9 +10,10 @@ use libfuzzer_sys::fuzz_target;
 use outlast_fuzz::{file, seeds};
 use outlast_trace::{
     About, Access, ChampSimInstr, ChampSimReader, Ending, Execution, FlushKind, LaneId, LineAddr,
-    Op, OpLog, PAGE_BYTES, PROGRAM_VERSION, Part, PoolOffset, Program, ProgramWriter, Sink, Site,
+    Op, OpLog, PAGE_BYTES, PROGRAM_VERSION, Part, PoolOffset, Program, ProgramWriter, RequestList,
+    Sink, Site,
     SiteKind, ThreadEncoder, TxId, check_program, cut_program, from_champsim, in_order,
-    order_of_threads, read_trace, to_champsim, write_trace,
+    order_of_threads, read_drmemtrace, read_trace, to_champsim, write_trace,
 };
 
 /// A header of that version.
@@ -162,6 +163,10 @@ fn all_seeds() -> Vec<Vec<u8>> {
         [&[0][..], &[instruction; 3].concat()].concat(),
         [&[1][..], &records].concat(),
         [&[2][..], &of_sections.concat()].concat(),
+        b"\x000x40 READ 1\n0x80 WRITE 9\n".to_vec(),
+        b"\x00LD 0x40\nST 128\n".to_vec(),
+        b"\x00gem5\x02\x18\x7f\x08\x08\x01\x10\x04\x18\x40\x20\x08".to_vec(),
+        [&[0][..], &[25, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 10, 0, 4, 0], &[64; 8]].concat(),
     ]
 }
 
@@ -198,5 +203,9 @@ fuzz_target!(init: seeds(all_seeds()), |input: &[u8]| {
         let out = path.with_extension("converted");
         let _ = from_champsim(&path, &out);
         let _ = std::fs::remove_file(&out);
+    }
+    let _ = read_drmemtrace(&path, |_| ());
+    if let Ok(Some(mut list)) = RequestList::open(&path) {
+        while let Ok(Some(_)) = list.read() {}
     }
 });

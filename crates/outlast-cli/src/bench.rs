@@ -21,7 +21,8 @@ use crate::{CommandResult, Verdict, names, signals};
 
 #[derive(Args)]
 pub struct BenchArgs {
-    /// Workloads, separated by commas (`outlast workloads` lists them), `floor`, `recovery` (opening
+    /// Workloads, separated by commas (`outlast workloads` lists them), files FILE.work of transactions of
+    /// one's own, `floor`, `recovery` (opening
     /// pools of 1 and 8 GiB that have crashed), `all` (workloads and the floor), or `engines`
     /// (embedded databases beside a pool of ours, on the disk of --file).
     #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|recovery|all|engines")]
@@ -36,8 +37,8 @@ pub struct BenchArgs {
     domain: Option<Domain>,
     /// Threads of each subject. Several numbers, separated by commas: each of our schemes against
     /// itself with the smallest of them.
-    #[arg(long, value_delimiter = ',', default_value = "1",
-        value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// [default: 1; of a file of one's own transactions, its lanes]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Vec<u32>,
     /// Which keys a subject's threads draw from: common (all of them), apart (each its own share)
     /// or one (the same one, or two where a swap needs them); not for every workload.
@@ -119,7 +120,7 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     }
     let Chosen { workloads, floor: with_floor, recovery: with_recovery } =
         Chosen::parse(&args.what)?;
-    let mut threads = args.threads.clone();
+    let mut threads = threads(&args.threads, &workloads)?;
     threads.sort_unstable();
     threads.dedup();
     let contenders = if args.scheme.is_empty() { Contender::all() } else { args.scheme.clone() };
@@ -168,6 +169,25 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
+/// Threads of each subject: as given, or the lanes of a file.
+fn threads(given: &[u32], workloads: &[&'static Workload]) -> Result<Vec<u32>, String> {
+    let mut threads = given.to_vec();
+    for workload in workloads {
+        let Some(work) = workload.own() else { continue };
+        let lanes = u32::from(work.lanes());
+        if threads.is_empty() {
+            threads.push(lanes);
+        }
+        if threads != [lanes] {
+            return Err(format!(
+                "{} has {lanes} lanes: it runs with --threads {lanes}",
+                workload.name
+            ));
+        }
+    }
+    Ok(if threads.is_empty() { vec![1] } else { threads })
+}
+
 /// Databases beside ours, on the disk of a file.
 fn run_engines(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     let file = args.file.clone().ok_or("which disk? --file names a file on it")?;
@@ -180,7 +200,8 @@ fn run_engines(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         rounds: args.rounds,
         transactions: (keys / 100).clamp(10, 1000),
         threads: match args.threads[..] {
-            [1] if args.updating.is_none() => ENGINES_THREADS.to_vec(),
+            [] | [1] if args.updating.is_none() => ENGINES_THREADS.to_vec(),
+            [] => vec![1],
             ref threads => threads.to_vec(),
         },
         seed,

@@ -19,7 +19,8 @@ use crate::{CommandResult, Verdict, names, signals};
 
 #[derive(Args)]
 pub struct CompareArgs {
-    /// A workload or program of the machine (`outlast workloads` lists them).
+    /// A workload or program of the machine (`outlast workloads` lists them), or a file FILE.work of
+    /// transactions of one's own.
     #[arg(value_name = "WORK", required_unless_present = "trace")]
     work: Option<String>,
     /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`, or a captured
@@ -67,7 +68,11 @@ pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
     signals::clean_up_at_the_end()?;
     let work = match (&args.trace, args.work.as_deref()) {
         (Some(path), _) => Compared::Trace(path.clone()),
-        (None, name) => Compared::Program(args.program.plan(workload(name)?, seed)),
+        (None, name) => {
+            let workload = workload(name)?;
+            args.program.check(workload)?;
+            Compared::Program(args.program.plan(workload, seed))
+        }
     };
     let (schemes, software) = schemes(&args.scheme)?;
     let core = CoreName::kind(args.core);
@@ -100,7 +105,7 @@ pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn workload(name: Option<&str>) -> Result<&'static Workload, String> {
     let name = name.unwrap_or_default();
-    Workload::named(name).ok_or_else(|| {
+    names::find_workload(name)?.ok_or_else(|| {
         let instead = instead_of(name, workloads().iter().map(|row| row.name));
         format!("no workload or program is called '{name}'; {instead}")
     })

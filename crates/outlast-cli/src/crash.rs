@@ -12,6 +12,8 @@ use outlast::lab::Plant;
 use outlast::scheme::Guarantee;
 use outlast::{Ack, Scheme};
 use outlast_crash::runtime::plants::planted_in;
+#[cfg(feature = "lab")]
+use outlast_crash::runtime::scopes::own::scope_of;
 use outlast_crash::runtime::scopes::points::{self, Point};
 use outlast_crash::runtime::scopes::{Scope, ScopeConfig, Tally, lifecycle, table};
 use outlast_crash::runtime::{KEYS_MAX, LANES_MAX, TRANSACTIONS_MAX};
@@ -45,8 +47,8 @@ const IMAGES_MAX: u64 = 1_000_000_000;
 
 #[derive(Args)]
 pub struct CrashArgs {
-    /// A workload (`outlast workloads` lists them), or `all`: the campaigns of `outlast report`. With
-    /// `--policy any`: `words`, the name of a scope, `all` of them, or a point such as `ARC-2`, which
+    /// A workload (`outlast workloads` lists them), a file FILE.work of transactions of one's own, or `all`:
+    /// the campaigns of `outlast report`. With `--policy any`: such a file, `words`, the name of a scope, `all` of them, or a point such as `ARC-2`, which
     /// a literal variant loses.
     #[arg(required_unless_present = "plant")]
     workload: Option<String>,
@@ -238,6 +240,20 @@ fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn
         "all" => {
             let fixed = table::all().into_iter().map(Some);
             words().chain(fixed).chain([None]).collect()
+        }
+        #[cfg(feature = "lab")]
+        name if names::find_workload(name)?.is_some_and(|workload| workload.own().is_some()) => {
+            let workload = names::workload(name, &[])?;
+            names::check_of_file(
+                workload,
+                &[
+                    ("--keys", args.keys.is_some()),
+                    ("--transactions", args.transactions.is_some()),
+                    ("--lanes", args.lanes.is_some()),
+                ],
+            )?;
+            let work = workload.own().expect("it was asked for");
+            vec![Some(scope_of(workload, work)?)]
         }
         name => match scope_named(name) {
             Some(scope) => vec![Some(scope)],

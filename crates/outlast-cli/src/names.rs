@@ -17,10 +17,33 @@ pub fn scheme(name: &str) -> Result<Scheme, String> {
     name.parse().map_err(|_| format!("no scheme is called '{name}'; {}", instead_of(name, known)))
 }
 
+/// A workload by its name or by the file that lists its transactions; `None` where it is neither.
+#[cfg(feature = "lab")]
+pub fn find_workload(name: &str) -> Result<Option<&'static Workload>, String> {
+    match Workload::named(name) {
+        None if Workload::is_file_name(name) => {
+            Workload::open(name).map(Some).map_err(|error| error.to_string())
+        }
+        found => Ok(found),
+    }
+}
+
+/// Refuses options, each with whether it was given, that a workload's file says itself.
+#[cfg(feature = "lab")]
+pub fn check_of_file(workload: &Workload, given: &[(&str, bool)]) -> Result<(), String> {
+    match given.iter().find(|option| option.1 && workload.own().is_some()) {
+        None => Ok(()),
+        Some((option, _)) => Err(format!(
+            "{}: {option} does not apply: the file says lanes, memory and order",
+            workload.name
+        )),
+    }
+}
+
 /// A workload, where these words are possible as well.
 #[cfg(feature = "lab")]
 pub fn workload(name: &str, words: &[&'static str]) -> Result<&'static Workload, String> {
-    Workload::named(name).ok_or_else(|| {
+    find_workload(name)?.ok_or_else(|| {
         let known = workloads().iter().map(|row| row.name).chain(words.iter().copied());
         format!("no workload is called '{name}'; {}", instead_of(name, known))
     })

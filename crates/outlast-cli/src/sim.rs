@@ -34,7 +34,8 @@ const CYCLES_MAX: u64 = 1_000_000_000_000;
 #[derive(Args)]
 pub struct SimArgs {
     /// A stream (friendly, stride, random); a workload for the runtime under software schemes, or a
-    /// program under schemes of the machine (hash, rbtree, sps, tpcc, …); `primitives` for the cost
+    /// program under schemes of the machine (hash, rbtree, sps, tpcc, …); a file FILE.work of transactions
+    /// of one's own, under all of them; `primitives` for the cost
     /// of operations, or `machines` for what --config and --set know.
     #[arg(value_name = "STREAM|WORKLOAD|primitives|machines", required_unless_present_any = ["trace", "requests", "plant"])]
     what: Option<String>,
@@ -182,7 +183,7 @@ fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     }
     match args.what.as_deref() {
         Some("primitives") => Ok(Task::Primitives),
-        what => match what.and_then(Workload::named) {
+        what => match names::find_workload(what.unwrap_or_default())? {
             Some(workload) => transactions(args, workload, seed).map(Task::Transactions),
             None => work(args).map(Task::Run),
         },
@@ -194,6 +195,7 @@ fn transactions(
     workload: &'static Workload,
     seed: u64,
 ) -> Result<Transactions, String> {
+    args.program.check(workload)?;
     let (mut hardware, mut software) = names::schemes(&args.scheme)?;
     if args.scheme.is_empty() && workload.stands_alone().is_some() {
         hardware = MachineScheme::all().collect();
@@ -206,11 +208,9 @@ fn transactions(
     let program = (!hardware.is_empty()).then(|| (args.program.plan(workload, seed), hardware));
     let workload = match software.is_empty() {
         true => None,
-        false if args.program.threads > MAX_LANES => {
-            return Err(format!(
-                "--threads {}: a workload takes 1 to {MAX_LANES}",
-                args.program.threads
-            ));
+        false if args.program.threads_of(workload) > MAX_LANES => {
+            let threads = args.program.threads_of(workload);
+            return Err(format!("--threads {threads}: a workload takes 1 to {MAX_LANES}"));
         }
         false => Some((names::judged_workload(workload.name, &[])?, software)),
     };
@@ -461,7 +461,10 @@ pub fn try_small(args: &SimArgs, seed: u64) -> Result<usize, Box<dyn std::error:
     if args.what.as_deref() == Some("machines") || args.plant.as_deref() == Some("list") {
         return Ok(0);
     }
-    // Files are examples, machines of one's own as well.
+    // Files are examples, machines and transactions of one's own as well.
+    if args.what.as_deref().is_some_and(Workload::is_file_name) {
+        return Ok(0);
+    }
     let config = if args.config.ends_with(".toml") { DEFAULT_MACHINE } else { &args.config };
     let task = task(args, seed)?;
     let scheme = match (&task, &args.scheme[..]) {
@@ -497,9 +500,9 @@ fn runtime_run(
         workload,
         scheme,
         keys: args.program.keys_of(workload),
-        lanes: args.program.threads as u16,
+        lanes: args.program.threads_of(workload) as u16,
         lane_bytes: args.lane_bytes,
-        transactions: args.program.transactions as u32,
+        transactions: args.program.transactions_of(workload) as u32,
         points: args.crash_entry.map(Points::One).or(args.crash),
         plant,
         seed,

@@ -3,14 +3,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use outlast_lab::points::{self, Choice, Window};
 use outlast_lab::progress::Progress;
+use outlast_lab::simulated;
 use outlast_trace::{
-    ChampSimReader, Ending, Facts, Part, Program, check_program, cut_program, from_champsim,
-    is_program_trace, is_trace, read_trace, to_champsim,
+    ChampSimReader, Ending, Facts, Loss, Part, Program, RequestFormat, RequestList, RequestOptions,
+    champsim_of_drmemtrace, check_program, cut_program, from_champsim, from_drmemtrace,
+    is_drmemtrace, is_program_trace, is_trace, read_trace, to_champsim, write_whole,
 };
 use outlast_tracer::{CapturedFile, ProgramOutput, Request, capture};
+use outlast_workloads::own;
 use serde_json::json;
 
 use crate::say::{Teller, noteln, outln};
@@ -93,10 +96,12 @@ enum TraceCommand {
     /// for all, with their share as its weight. `outlast sim --trace FILE.points` runs them and tells what the
     /// whole trace would come to.
     Points(PointsArgs),
-    /// Make a ChampSim trace of a program's trace, or a program's of one of ChampSim's.
+    /// Make a trace in another format: of programs, of one's own transactions, of memory requests.
     ///
-    /// ChampSim's format has neither sizes nor values, nor what memory held, nor the system; these are
-    /// lost one way, and made up the other.
+    /// A program's trace becomes ChampSim's, or the file of the transactions that it marks (--to work); such a file,
+    /// or one of ChampSim's or drmemtrace's, a program's. Lists of memory requests of DRAMsim3, Ramulator and gem5 become
+    /// each other. docs/trace.md has what each holds; what would be lost of a list or of transactions is refused
+    /// unless --lose names it.
     Convert(ConvertArgs),
 }
 
@@ -146,14 +151,59 @@ struct PointsArgs {
 
 #[derive(Args)]
 struct ConvertArgs {
-    /// The trace: a program's, or ChampSim's, raw, .gz, .xz or .bz2.
+    /// The trace: a program's; ChampSim's, raw, .gz, .xz or .bz2; drmemtrace's of one thread, raw, .gz or .zip;
+    /// or a list of requests: DRAMsim3's, Ramulator's, gem5's packets.
     file: PathBuf,
-    /// The other one. ChampSim's is compressed if its name ends in .gz.
+    /// The other one. ChampSim's or gem5's is compressed if its name ends in .gz.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// The other format [default: otrace, and champsim of an otrace].
+    #[arg(long, value_enum)]
+    to: Option<TraceFormat>,
+    /// Leaves out what the other format cannot hold: times, sizes, fields (gem5's program counters, numbers and
+    /// flags), commands (gem5's packets other than reads and writes), outside (all outside of transactions).
+    #[arg(long, value_name = "WHAT[,WHAT...]", value_delimiter = ',')]
+    lose: Vec<Loss>,
+    /// The memory's clock, between DRAMsim3's cycles and gem5's ticks.
+    #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    clock: Option<u64>,
+    /// Cycles from one request to the next, of a list without times.
+    #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    every: Option<u64>,
     /// The thread whose instructions a ChampSim trace gets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     thread: u16,
+}
+
+/// Formats that a trace can be converted to.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TraceFormat {
+    /// A program's trace.
+    Otrace,
+    /// ChampSim's.
+    Champsim,
+    /// Transactions of one's own (docs/own-work.md).
+    Work,
+    /// DRAMsim3's requests.
+    Dramsim3,
+    /// Requests for Ramulator's mode `dram`.
+    Ramulator,
+    /// Loads and stores for Ramulator 2.
+    Ramulator2,
+    /// gem5's packets.
+    Gem5,
+}
+
+impl TraceFormat {
+    fn requests(self) -> Option<RequestFormat> {
+        Some(match self {
+            Self::Dramsim3 => RequestFormat::Dramsim3,
+            Self::Ramulator => RequestFormat::Ramulator,
+            Self::Ramulator2 => RequestFormat::Ramulator2,
+            Self::Gem5 => RequestFormat::Gem5,
+            Self::Otrace | Self::Champsim | Self::Work => return None,
+        })
+    }
 }
 
 /// Does what was asked for.
@@ -427,22 +477,64 @@ fn points(args: &PointsArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
     signals::clean_up_at_the_end()?;
-    let (converted, note) = if is_program_trace(&args.file) {
-        let program = Program::open(&args.file)?;
-        if args.thread >= program.threads() {
-            let (file, threads) = (args.file.display(), program.threads());
-            return Err(
-                format!("{file}: --thread {}: it has {threads}, from 0 on", args.thread).into()
-            );
+    if let Some(format) = args.to.and_then(TraceFormat::requests) {
+        return convert_requests(args, format, as_json, seed);
+    }
+    let file = args.file.display();
+    let is_program = is_program_trace(&args.file);
+    if args.file.extension().is_some_and(|extension| extension == own::EXTENSION) {
+        return match args.to {
+            None | Some(TraceFormat::Otrace) => {
+                let instructions = simulated::trace_of_work(&args.file, &args.out)?;
+                show("trace convert", &[("instructions", json!(instructions))], as_json, seed)
+            }
+            _ => Err(format!("{file}: transactions of one's own become an otrace first").into()),
+        };
+    }
+    let to =
+        args.to.unwrap_or(if is_program { TraceFormat::Champsim } else { TraceFormat::Otrace });
+    let (converted, note) = match to {
+        TraceFormat::Work => return convert_work(args, as_json, seed),
+        TraceFormat::Champsim if is_program => {
+            let program = Program::open(&args.file)?;
+            if args.thread >= program.threads() {
+                let threads = program.threads();
+                return Err(format!(
+                    "{file}: --thread {}: it has {threads}, from 0 on",
+                    args.thread
+                )
+                .into());
+            }
+            let converted = to_champsim(&program, args.thread, &args.out)?;
+            (converted, "sizes, values, what memory held and the system's work are lost")
         }
-        let converted = to_champsim(&program, args.thread, &args.out)?;
-        (converted, "sizes, values, what memory held and the system's work are lost")
-    } else if is_trace(&args.file) {
-        let file = args.file.display();
-        return Err(format!("{file}: a trace of operations, which has no instructions").into());
-    } else {
-        let converted = from_champsim(&args.file, &args.out)?;
-        (converted, "sizes and values are made up: aligned words, each store its number")
+        _ if is_program => return Err(format!("{file}: it is a program's trace already").into()),
+        _ if is_trace(&args.file) => {
+            return Err(format!("{file}: a trace of operations, which has no instructions").into());
+        }
+        to if is_drmemtrace(&args.file) => match to {
+            TraceFormat::Champsim => {
+                let converted = champsim_of_drmemtrace(&args.file, &args.out)?;
+                (converted, "sizes, prefetches, encodings and markers are lost")
+            }
+            _ => {
+                let converted = from_drmemtrace(&args.file, &args.out)?;
+                (converted, "sizes and values are made up: aligned words, each store its number")
+            }
+        },
+        _ if RequestList::open(&args.file)?.is_some() => {
+            return Err(format!("{file}: a list of requests, which has no instructions").into());
+        }
+        TraceFormat::Champsim => {
+            // One that is ChampSim's has a magic number as little as any other file.
+            let mut reader = ChampSimReader::open(&args.file)?;
+            reader.read(|_| {})?;
+            return Err(format!("{file}: it is ChampSim's already").into());
+        }
+        _ => {
+            let converted = from_champsim(&args.file, &args.out)?;
+            (converted, "sizes and values are made up: aligned words, each store its number")
+        }
     };
     if !as_json {
         noteln!("outlast: {note}");
@@ -450,6 +542,41 @@ fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
     let lines = [
         ("instructions", json!(converted.instructions)),
         ("lost_accesses", json!(converted.lost_accesses)),
+    ];
+    show("trace convert", &lines, as_json, seed)
+}
+
+/// Makes a list of requests of another one.
+fn convert_requests(
+    args: &ConvertArgs,
+    to: RequestFormat,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let list = RequestList::open(&args.file)?.ok_or_else(|| {
+        format!(
+            "{}: no list of requests: of other traces a run has them (outlast sim --export-requests)",
+            args.file.display()
+        )
+    })?;
+    let (lose, every) = (args.lose.clone(), args.every);
+    let clock_hz = args.clock.map(|mega| mega * 1_000_000);
+    let from = list.format();
+    let requests = list.convert(to, &args.out, &RequestOptions { lose, clock_hz, every })?;
+    let lines = [("from", json!(from.to_string())), ("requests", json!(requests))];
+    show("trace convert", &lines, as_json, seed)
+}
+
+/// Makes a file of the transactions that a program marks.
+fn convert_work(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
+    let listed = simulated::listed_work(&args.file, &args.lose)?;
+    write_whole(&args.out, listed.work.to_string())
+        .map_err(|error| format!("{}: {error}", args.out.display()))?;
+    let lines = [
+        ("transactions", json!(listed.work.len())),
+        ("memory", json!(listed.work.memory_bytes())),
+        ("lost_stores", json!(listed.stores_outside)),
+        ("lost_instructions", json!(listed.instructions_outside)),
     ];
     show("trace convert", &lines, as_json, seed)
 }

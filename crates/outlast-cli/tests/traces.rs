@@ -192,6 +192,7 @@ fn a_captured_program_is_crashed_by_its_marks_and_by_epochs() {
     // Timed under a scheme of transactions, as a workload would be.
     let timed = good(&["sim", "--trace", &trace, "--scheme", "fwb", "--config", "tiny"]);
     assert!(timed.contains("throughput"), "{timed}");
+    becomes_a_file(&directory, &trace);
     // Epochs need no marks.
     good(&["trace", "--out", &bare, "--count", "30000", "--", "/bin/true"]);
     let output = crash("picl", &bare, &["--set", "scheme.epoch=3_000", "--resume", "1"]);
@@ -204,6 +205,154 @@ fn a_captured_program_is_crashed_by_its_marks_and_by_epochs() {
         let line = refused(arguments);
         assert!(line.contains("no transactions in it"), "{line}");
     }
+}
+
+/// The transactions of [`MARKED`] as a file of one's own leave the same words, and run under every scheme.
+fn becomes_a_file(directory: &tempfile::TempDir, trace: &str) {
+    let mine = &path(directory, "marked.work");
+    let convert = ["trace", "convert", trace, "--to", "work", "--out", mine];
+    let line = refused(&convert);
+    assert!(
+        line.contains("work cannot hold") && line.contains("outside leaves them out"),
+        "{line}"
+    );
+    assert!(!std::path::Path::new(mine).exists());
+    let document = json(&[&convert[..], &["--lose", "sizes,outside"]].concat());
+    let told = &document["records"][0];
+    assert_eq!(told["transactions"], 40, "{told}");
+    assert!(told["lost_stores"].as_u64().unwrap() >= 40, "{told}");
+    let work = outlast_workloads::own::OwnWork::read(mine.as_ref()).unwrap();
+    let mut table: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+    for (tx, k) in (0..40).flat_map(|tx| (0..4).map(move |k| (tx, k))) {
+        let place = (tx * 37 + k * 129) % 512;
+        *table.entry(place).or_insert(place) += tx + 1;
+    }
+    let mut memory = work.memory_at_end();
+    for value in table.values() {
+        let found = memory.iter().position(|word| word == value);
+        memory.swap_remove(found.unwrap_or_else(|| panic!("{value} is in no word")));
+    }
+    good(&["sim", mine, "--scheme", "swift,fwb", "--config", "tiny"]);
+    good(&["crash", mine, "--scheme", "swift", "--points", "40"]);
+}
+
+/// Single words of every line, as a trace has them, so that the way back gives the same file.
+#[test]
+fn a_file_of_transactions_becomes_a_trace_with_marks_and_comes_back() {
+    let directory = directory();
+    let [mine, trace, back, champsim] = ["mine.work", "mine.otrace", "back.work", "mine.champsim"]
+        .map(|name| path(&directory, name));
+    let mut text = "outlast-work 1\nmemory 8192\nlanes 1\n".to_owned();
+    for line in 0..128u64 {
+        text += &format!("init {:#x} {}\n", 64 * line, line + 1);
+    }
+    for tx in 0..128u64 {
+        let (at, other) = (64 * tx, 64 * (tx * 37 % 128) + 8);
+        text += &format!(
+            "\ntx 0\n  load {at:#x}\n  think {}\n  store {other:#x} {}\nend\n",
+            tx + 1,
+            tx << 40
+        );
+    }
+    std::fs::write(&mine, &text).unwrap();
+    let told = json(&["trace", "convert", &mine, "--out", &trace]);
+    let instructions = 128 * 2 + (1..=128).sum::<u64>();
+    assert_eq!(told["records"][0]["instructions"], instructions);
+    assert!(good(&["trace", "check", &trace]).contains("0 findings"));
+    good(&["trace", "convert", &trace, "--to", "work", "--out", &back]);
+    assert_eq!(std::fs::read_to_string(&back).unwrap(), text);
+    good(&["trace", "convert", &trace, "--out", &champsim]);
+    for scheme in ["fwb", "picl"] {
+        let crash = ["--config", "tiny", "--crash", "30", "--resume", "1"];
+        good(&[&["sim", "--trace", &trace, "--scheme", scheme][..], &crash].concat());
+    }
+    let line = refused(&["trace", "convert", &mine, "--to", "champsim", "--out", &champsim]);
+    assert!(line.contains("become an otrace first"), "{line}");
+    std::fs::write(&mine, "outlast-work 1\nmemory 64\nlanes 2\ntx\nend\ntx 1\nend\n").unwrap();
+    let line = refused(&["trace", "convert", &mine, "--out", &trace]);
+    assert!(line.contains("has 2 lanes"), "{line}");
+}
+
+#[test]
+fn lists_of_requests_become_each_other_and_nothing_is_lost_unnamed() {
+    let directory = directory();
+    let [list, packets, back, loads, out] =
+        ["list", "packets.gz", "back", "loads", "out"].map(|name| path(&directory, name));
+    let lines: String = (0..200)
+        .map(|n| {
+            format!("{:#x} {} {}\n", 4096 * n, if n % 3 == 0 { "WRITE" } else { "READ" }, 7 * n)
+        })
+        .collect();
+    std::fs::write(&list, &lines).unwrap();
+    let convert = |from: &str, to: &str, out: &str, more: &[&str]| {
+        let common = ["trace", "convert", from, "--to", to, "--out", out];
+        json(&[&common[..], more].concat())["records"][0].clone()
+    };
+    let told = convert(&list, "gem5", &packets, &["--clock", "1200"]);
+    assert_eq!((told["from"].as_str(), told["requests"].as_u64()), (Some("dramsim3"), Some(200)));
+    assert!(std::fs::read(&packets).unwrap().starts_with(&[0x1f, 0x8b]));
+    convert(&packets, "dramsim3", &back, &["--clock", "1200"]);
+    assert_eq!(std::fs::read_to_string(&back).unwrap(), lines);
+    convert(&list, "ramulator2", &loads, &["--lose", "times"]);
+    convert(&loads, "dramsim3", &out, &["--every", "7"]);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), lines);
+    assert!(good(&["sim", "--requests", &out]).contains("bandwidth"));
+    std::fs::remove_file(&out).unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (&[&list, "--to", "ramulator"], "ramulator cannot hold times: --lose times"),
+        (&[&list, "--to", "gem5"], "--clock says the memory's clock"),
+        (&[&loads, "--to", "dramsim3"], "--every says the cycles between requests"),
+        (&[&list, "--to", "champsim"], "a list of requests, which has no instructions"),
+        (&[&list], "a list of requests, which has no instructions"),
+        (&[&list, "--to", "work"], "no trace of a program"),
+        (&["/etc/passwd", "--to", "gem5"], "no list of requests"),
+        (&[&list, "--to", "ramulator", "--lose", "time"], "nothing called 'time' can be lost"),
+    ];
+    for (arguments, says) in cases {
+        let line = refused(&[&["trace", "convert"][..], arguments, &["--out", &out]].concat());
+        assert!(line.contains(says), "{arguments:?}: {line}");
+    }
+    assert!(!std::path::Path::new(&out).exists());
+}
+
+#[test]
+fn a_trace_of_drmemtrace_is_replayed() {
+    let directory = directory();
+    let [trace, champsim, program, same] =
+        ["drmem", "drmem.champsim.gz", "drmem.otrace", "same.otrace"]
+            .map(|name| path(&directory, name));
+    let entry = |kind: u16, size: u16, address: u64| {
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &address.to_le_bytes()].concat()
+    };
+    let mut bytes = [entry(25, 0, 5), entry(22, 4, 7)].concat();
+    for n in 0..3000 {
+        bytes.extend(entry(10, 4, 0x40_1000));
+        bytes.extend(entry(0, 8, 0x10_0000 + 64 * n));
+        bytes.extend(entry(1, 8, 0x20_0000 + 8 * n));
+        bytes.extend(entry(if n < 2999 { 48 } else { 49 }, 2, 0x40_1004));
+    }
+    std::fs::write(&trace, &bytes).unwrap();
+    for (from, to, out) in [
+        (&trace, "champsim", &champsim),
+        (&trace, "otrace", &program),
+        (&champsim, "otrace", &same),
+    ] {
+        let told = json(&["trace", "convert", from, "--to", to, "--out", out]);
+        assert_eq!(told["records"][0]["instructions"], 6000);
+    }
+    let stat = |file: &str| {
+        let document = json(&["trace", "stat", file]);
+        ["instructions", "loads", "stores"].map(|name| document["records"][0][name].clone())
+    };
+    assert_eq!(stat(&program), [6000, 3000, 3000].map(serde_json::Value::from));
+    assert_eq!(stat(&program), stat(&same));
+    for trace in [&champsim, &program] {
+        let run = ["sim", "--trace", trace, "--config", "tiny", "--warm-up", "0"];
+        assert!(good(&run).contains("instructions"), "{trace}");
+    }
+    std::fs::write(&trace, &bytes[..bytes.len() - 5]).unwrap();
+    let line = refused(&["trace", "convert", &trace, "--out", &same]);
+    assert!(line.contains("is cut off"), "{line}");
 }
 
 #[test]

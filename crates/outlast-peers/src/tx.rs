@@ -276,6 +276,10 @@ impl Transact for PmdkTx {
         Ok(())
     }
 
+    fn compute(&mut self, instructions: u32) {
+        outlast_pmem::compute(instructions);
+    }
+
     /// Blocks of one size lie together whatever their kind: PMDK has no regions, and stores no
     /// type numbers for blocks without headers.
     fn alloc(&mut self, bytes: u64, _kind: BlockKind) -> Result<PoolOffset, Abort> {

@@ -42,6 +42,7 @@ mod cpu_stored;
 
 mod beside;
 mod cache;
+mod compute;
 mod counted;
 mod crc;
 mod crossover;
@@ -68,6 +69,7 @@ mod tagged;
 
 pub use beside::read_beside;
 pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
+pub use compute::compute;
 pub use counted::{Counted, Counters};
 pub use cpu::{cpu_features, has_flush};
 pub use crc::crc32c_in_stripes;

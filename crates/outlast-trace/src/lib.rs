@@ -23,6 +23,8 @@ mod addr;
 #[cfg(feature = "champsim")]
 mod champsim;
 mod domain;
+#[cfg(feature = "champsim")]
+mod drmemtrace;
 mod guarantee;
 mod log;
 #[cfg(feature = "names")]
@@ -34,12 +36,16 @@ mod otrace;
 mod program;
 mod random;
 #[cfg(feature = "champsim")]
+mod requests;
+#[cfg(feature = "champsim")]
 mod whole;
 
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
 pub use domain::{Domain, DomainRow, UnknownDomain};
+#[cfg(feature = "champsim")]
+pub use drmemtrace::{DrmemtraceCounts, DrmemtraceError, is_drmemtrace, read_drmemtrace};
 pub use guarantee::Guarantee;
 pub use log::OpLog;
 #[cfg(feature = "names")]
@@ -51,10 +57,12 @@ pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
 pub use program::{
     About, Access, Checked, Converted, Ending, Event, Execution, Facts, Happening, MARK_CALL,
     PAGE_BYTES, PROGRAM_VERSION, Page, Part, Program, ProgramError, ProgramWriter, Site, SiteKind,
-    Step, Thread, ThreadEncoder, ThreadOrder, TxMark, check as check_program, cut as cut_program,
-    cut_parts, from_champsim, in_order, is_output, is_program_trace, order as order_of_threads,
-    to_champsim, tx_mark,
+    Step, Thread, ThreadEncoder, ThreadOrder, TxMark, champsim_of_drmemtrace,
+    check as check_program, cut as cut_program, cut_parts, from_champsim, from_drmemtrace,
+    in_order, is_output, is_program_trace, order as order_of_threads, to_champsim, tx_mark,
 };
 pub use random::{Random, derive, mix};
+#[cfg(feature = "champsim")]
+pub use requests::{Loss, MemoryAccess, RequestFormat, RequestList, RequestOptions, RequestsError};
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

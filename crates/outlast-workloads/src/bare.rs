@@ -371,6 +371,10 @@ impl Transact for BareTx {
         Ok(())
     }
 
+    fn compute(&mut self, instructions: u32) {
+        self.bare.emit(Op::Compute(instructions));
+    }
+
     fn alloc(&mut self, bytes: u64, _: BlockKind) -> Result<PoolOffset, Abort> {
         let work = self.bare.work.block;
         self.bare.emit(Op::Compute(work));

@@ -354,4 +354,5 @@ families! {
     Tatp: crate::tatp::Tatp,
     Array: crate::array::Array,
     Program: crate::programs::StoresAlone,
+    Own: crate::own::Own,
 }

@@ -15,6 +15,8 @@
 //! [`Bare`] runs transactions as hardware schemes want them and records their operations. What
 //! [stands alone](Workload::stands_alone) is run for its stores: no oracle can judge what it leaves.
 //!
+//! [`Workload::open`] makes a workload of transactions that a file lists: work of one's [`own`].
+//!
 //! [`Volatile`] is the reference runner: transactions on plain memory, with checks and injected
 //! conflicts.
 //!
@@ -48,6 +50,7 @@ mod layout;
 mod linkbench;
 mod load;
 pub mod machine;
+pub mod own;
 mod pairs;
 mod programs;
 mod queue;

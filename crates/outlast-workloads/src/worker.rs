@@ -86,6 +86,8 @@ pub enum OpKind {
     RolledBack,
     /// A step of a program that is run for its stores alone.
     Step,
+    /// A transaction that a file lists.
+    Listed,
 }
 
 /// One thread of a workload.

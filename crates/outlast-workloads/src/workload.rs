@@ -260,9 +260,10 @@ pub(crate) fn keys_in_words(keys: Keys) -> String {
 const KEYS_MIN: u64 = 20;
 
 impl Workload {
-    /// The workload of that name.
+    /// The workload of that name: a row of the table, or a file that was [opened](Self::open).
     pub fn named(name: &str) -> Option<&'static Self> {
-        workloads().iter().find(|workload| workload.name == name)
+        let of_table = workloads().iter().find(|workload| workload.name == name);
+        of_table.or_else(|| crate::own::opened(name))
     }
 
     /// Why no oracle can judge what it leaves; nothing where one can.
@@ -378,6 +379,9 @@ impl Workload {
 
     /// Bytes of `keys` keys; `None` for a workload that stands alone.
     pub fn footprint_of(&self, keys: u64) -> Option<u64> {
+        if let Some(work) = self.own() {
+            return Some(work.memory_bytes());
+        }
         let key_bytes = self.kind.on_machine().key_bytes;
         self.stands_alone().is_none().then(|| keys.max(KEYS_MIN) * key_bytes)
     }
@@ -390,6 +394,9 @@ impl Workload {
     }
 
     fn keys_of(&self, footprint: u64) -> u64 {
+        if let Some(work) = self.own() {
+            return work.words();
+        }
         let keys_min = if self.stands_alone().is_some() { 0 } else { KEYS_MIN };
         (footprint / self.kind.on_machine().key_bytes).max(keys_min)
     }

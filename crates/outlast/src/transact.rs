@@ -123,6 +123,13 @@ pub trait Transact {
         let _ = ranges;
     }
 
+    /// Does work of the program's own: about this number of instructions that touch no persistent memory. Real
+    /// memory executes them; a medium that observes notes them.
+    #[inline]
+    fn compute(&mut self, instructions: u32) {
+        let _ = instructions;
+    }
+
     /// The first operation of this transaction that failed, for a runner whose closure has an error of its own
     /// ([`Runner::try_run`]); `None` where the runtime does not keep it.
     fn failure(&self) -> Option<&Abort> {

@@ -17,6 +17,7 @@ use outlast_lab::progress::Progress;
 use outlast_lab::record::Document;
 use outlast_sim::{Domain, Policy};
 use outlast_workloads::Layout;
+use outlast_workloads::own::OwnWork;
 
 use super::{ALL, ANY, CrashArgs, LANES, no_promise};
 use crate::planted::Trials;
@@ -231,8 +232,16 @@ fn campaigns_of(
         return Err(format!("--scale goes with `{ALL}`; --points say how many crashes").into());
     }
     let workload = names::judged_workload(name, &[ALL])?;
+    let own_lanes = workload.own().map(OwnWork::lanes);
+    let given = [
+        ("--keys", args.keys.is_some()),
+        ("--lanes", args.lanes.is_some_and(|lanes| Some(lanes) != own_lanes)),
+        ("--warm-up", args.campaign.warm_up.is_some()),
+        ("--layout", args.campaign.layout != Layout::default()),
+    ];
+    names::check_of_file(workload, &given)?;
     let campaign = |scheme| {
-        let plain = Campaign::new(workload, scheme);
+        let plain = Campaign { lanes: LANES, ..Campaign::new(workload, scheme) }.of_file();
         Campaign {
             policies: policies.clone(),
             caches: if args.campaign.caches.is_empty() {
@@ -241,7 +250,7 @@ fn campaigns_of(
                 args.campaign.caches.clone()
             },
             points: args.campaign.points.unwrap_or(2_000),
-            lanes: args.lanes.unwrap_or(LANES),
+            lanes: args.lanes.unwrap_or(plain.lanes),
             lane_bytes: args.campaign.lane_bytes.unwrap_or(plain.lane_bytes),
             keys: args.keys.unwrap_or(plain.keys),
             transactions: args.transactions.unwrap_or(plain.transactions),

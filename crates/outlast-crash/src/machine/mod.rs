@@ -164,7 +164,7 @@ impl Campaign {
         };
         Self {
             scheme,
-            plan,
+            plan: plan.of_file(),
             options: scheme.small(),
             machine: MachineConfig::named("tiny").expect("a preset"),
             plant: None,
@@ -340,10 +340,13 @@ impl Campaign {
         let Plan { workload, footprint, threads, transactions, shared, seed, .. } = self.plan;
         let Plan { switch_every, abort_every, batch, .. } = self.plan;
         let mut words = vec![
-            format!("outlast sim {} --scheme {}", workload.name, self.scheme),
+            format!("outlast sim {} --scheme {}", word(workload.name), self.scheme),
             format!("{} --threads {threads}", machine_options(&self.machine)),
-            format!("--footprint {footprint} --transactions {transactions} --seed {seed}"),
+            format!("--transactions {transactions} --seed {seed}"),
         ];
+        if workload.own().is_none() {
+            words.push(format!("--footprint {footprint}"));
+        }
         words.extend(self.given_options());
         if shared {
             words.push("--shared".to_owned());

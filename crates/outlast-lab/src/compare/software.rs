@@ -31,7 +31,9 @@ const CRASH_POINTS: usize = 200;
 /// Why the runtime's schemes cannot take that work; `None` where they can.
 pub(super) fn refusal(plan: &Plan) -> Option<String> {
     let why = match plan {
-        Plan { threads: 2.., .. } => "each thread of a program has data of its own",
+        Plan { threads: 2.., workload, .. } if workload.own().is_none() => {
+            "each thread of a program has data of its own"
+        }
         Plan { switch_every: 1.., .. } => "a lane has one transaction at a time",
         Plan { abort_every: 1.., .. } => "the machine chooses which transactions abort",
         Plan { batch: 1.., .. } => "its programs take no batch",
@@ -69,7 +71,7 @@ pub(super) fn measure(
         streams: Streams::Recorded(vec![recording.log]),
         end: LineAddr(image.len() as u64 / 64),
         image: Arc::clone(&image),
-        lanes: 1,
+        lanes: plan.threads,
         is_nested: false,
         whole: None,
     };
@@ -81,7 +83,7 @@ pub(super) fn measure(
     let config = subject.config(machine, has_ait);
     let as_named = (scheme.name(), scheme.guarantee());
     let record = |metric, value| subject.record(Kind::Sim, &config, as_named, metric, value);
-    let timed = subject.timed(machine, (prepared.as_ref(), &image, 1), record);
+    let timed = subject.timed(machine, (prepared.as_ref(), &image, plan.threads), record);
     let (mut records, _) = timed.map_err(|error| failed(error.to_string()))?;
     setting.mark(plain, &mut records);
     Ok(records)
@@ -94,9 +96,13 @@ pub(super) fn measure(
 pub(super) fn crash(subject: &Subject, plan: &Plan, scheme: Scheme) -> Result<Vec<Record>, String> {
     let failed = |error: String| format!("{scheme} was not crashed: {error}");
     let machine = MachineConfig::named(CRASHED_ON).map_err(|error| failed(error.to_string()))?;
+    let (keys, transactions) = match plan.workload.own() {
+        None => (CRASHED_KEYS, CRASHED_TRANSACTIONS),
+        Some(work) => (work.words(), u32::try_from(plan.transactions).unwrap_or(u32::MAX)),
+    };
     let run = RuntimeRun {
-        keys: CRASHED_KEYS,
-        transactions: CRASHED_TRANSACTIONS,
+        keys,
+        transactions,
         points: Some(Points::Some(CRASH_POINTS)),
         ..run(plan, machine, scheme)
     };
@@ -120,7 +126,7 @@ fn run(plan: &Plan, machine: MachineConfig, scheme: Scheme) -> RuntimeRun {
         workload: plan.workload,
         scheme,
         keys: 0,
-        lanes: 1,
+        lanes: plan.threads,
         lane_bytes: LANE_BYTES,
         transactions: 0,
         points: None,

@@ -2,6 +2,7 @@
 
 mod captured;
 mod costs;
+mod listed;
 mod memory;
 mod native;
 mod programs;
@@ -14,6 +15,7 @@ mod sweep;
 mod windows;
 
 pub use captured::{captured_work, name_records, no_transactions};
+pub use listed::{Listed, listed_work, trace_of_work};
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{

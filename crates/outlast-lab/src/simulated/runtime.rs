@@ -65,7 +65,11 @@ impl RuntimeRun {
             plant: self.plant,
             ..Campaign::new(self.workload, self.scheme)
         };
-        let warm_up = self.transactions / 4 / u32::from(self.lanes);
+        let warm_up = match self.workload.own() {
+            None => self.transactions / 4 / u32::from(self.lanes),
+            // All of a file's transactions count.
+            Some(_) => 0,
+        };
         TimedCampaign {
             campaign,
             points: self.points,
@@ -177,11 +181,14 @@ impl RuntimeRun {
     pub fn command(&self, points: Points) -> String {
         let Self { workload, scheme, keys, lanes, lane_bytes, transactions, seed, .. } = self;
         let mut command = format!(
-            "outlast sim {} --scheme {scheme} {} --threads {lanes} --keys {keys} --lane-bytes \
-             {lane_bytes} --transactions {transactions} --seed {seed}",
+            "outlast sim {} --scheme {scheme} {} --threads {lanes} --lane-bytes {lane_bytes} \
+             --transactions {transactions} --seed {seed}",
             workload.name,
             outlast_crash::machine::machine_options(&self.machine)
         );
+        if workload.own().is_none() {
+            command += &format!(" --keys {keys}");
+        }
         if let Some(plant) = self.plant {
             command += &format!(" --plant {plant}");
         }

@@ -150,7 +150,7 @@ def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **o
 
 def bench(work, scheme=None, seed=1, **options) -> Results:
     """Measures schemes on this machine, in turns: ``outlast bench``."""
-    names = work if isinstance(work, str) else ",".join(work)
+    names = str(work) if isinstance(work, (str, _os.PathLike)) else ",".join(map(str, work))
     return run("bench", names, scheme=scheme, seed=seed, **options)
 
 
@@ -171,7 +171,10 @@ def _crash_options(work, scheme, seed, points, config, set, machine, options):
         if config is not None or set is not None or machine is not None:
             raise ValueError("the runtime's schemes crash on models of caches: give policy and caches, and no machine")
         return ["crash", work], {"scheme": scheme, "seed": seed, "points": points, **options}
-    small = {"transactions": 80, "footprint": "2K", **options}
+    name = str(work)
+    # A file says itself how much it runs and touches.
+    is_file = name.endswith(".work") or "/" in name
+    small = options if is_file else {"transactions": 80, "footprint": "2K", **options}
     machine = machine if machine is not None else config if config is not None else "tiny"
     crash = {"crash": "all" if points is None else points, "machine": machine, "set": set}
     return ["sim", work], {"scheme": scheme, "seed": seed, **crash, **small}

@@ -8,7 +8,10 @@ use super::{
     About, Access, Ending, ErrorKind, Execution, Happening, PAGE_BYTES, Program, ProgramError,
     ProgramWriter, Site, SiteKind, ThreadEncoder,
 };
-use crate::{CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, WholeFile};
+use crate::{
+    CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, DrmemtraceCounts, WholeFile,
+    read_drmemtrace,
+};
 
 /// Counts of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,11 +30,7 @@ pub struct Converted {
 /// When the trace cannot be read or the file not be written.
 pub fn to_champsim(program: &Program, thread: u16, out: &Path) -> Result<Converted, ProgramError> {
     let failed = |error| ProgramError::new(out, ErrorKind::Io(error));
-    let file = WholeFile::create(out).map_err(failed)?;
-    let mut to = match out.extension().is_some_and(|extension| extension == "gz") {
-        true => Out::Packed(Box::new(flate2::write::GzEncoder::new(file, Default::default()))),
-        false => Out::Raw(file),
-    };
+    let mut to = Out::create(out).map_err(failed)?;
     let mut converted = Converted::default();
     let mut reader = program.thread(thread);
     let mut last: Option<(ChampSimInstr, u64)> = None;
@@ -71,6 +70,14 @@ enum Out {
 }
 
 impl Out {
+    fn create(path: &Path) -> io::Result<Self> {
+        let file = WholeFile::create(path)?;
+        Ok(match path.extension().is_some_and(|extension| extension == "gz") {
+            true => Self::Packed(Box::new(flate2::write::GzEncoder::new(file, Default::default()))),
+            false => Self::Raw(file),
+        })
+    }
+
     fn write_all(&mut self, bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> io::Result<()> {
         match self {
             Self::Raw(file) => file.write_all(bytes),
@@ -120,9 +127,53 @@ fn fill(instr: &mut ChampSimInstr, execution: &Execution<'_>, number: u16) -> u6
 /// When the trace cannot be read or the file not be written.
 pub fn from_champsim(from: &Path, out: &Path) -> Result<Converted, Box<dyn std::error::Error>> {
     let mut reader = ChampSimReader::open(from)?;
+    made_of(from, "ChampSim's", out, |to| {
+        while reader.read(&mut *to)? {}
+        Ok(0)
+    })
+}
+
+/// Makes a trace of a program of one of drmemtrace's. What that does not say, or ChampSim's format has no place
+/// for, is made up or lost as in [`from_champsim`].
+///
+/// # Errors
+/// When the trace cannot be read or the file not be written.
+pub fn from_drmemtrace(from: &Path, out: &Path) -> Result<Converted, Box<dyn std::error::Error>> {
+    made_of(from, "drmemtrace's", out, |to| Ok(read_drmemtrace(from, to)?.lost_accesses))
+}
+
+/// Makes a ChampSim trace of one of drmemtrace's, compressed where the name ends in `.gz`. Sizes are lost, and
+/// prefetches, encodings and markers.
+///
+/// # Errors
+/// When the trace cannot be read or the file not be written.
+pub fn champsim_of_drmemtrace(
+    from: &Path,
+    out: &Path,
+) -> Result<Converted, Box<dyn std::error::Error>> {
+    let mut to = Out::create(out)?;
+    let mut wrong = Ok(());
+    let counts = read_drmemtrace(from, |instr| {
+        if wrong.is_ok() {
+            wrong = to.write_all(&instr.encode());
+        }
+    })?;
+    wrong.and_then(|()| to.finish()).map_err(|error| format!("{}: {error}", out.display()))?;
+    let DrmemtraceCounts { instructions, lost_accesses } = counts;
+    Ok(Converted { instructions, lost_accesses })
+}
+
+/// Makes a trace of a program of instructions as ChampSim has them; `read` passes them on, and says how many
+/// accesses had no place.
+fn made_of(
+    from: &Path,
+    format: &str,
+    out: &Path,
+    read: impl FnOnce(&mut dyn FnMut(&ChampSimInstr)) -> Result<u64, Box<dyn std::error::Error>>,
+) -> Result<Converted, Box<dyn std::error::Error>> {
     let about = About {
         command: vec![from.display().to_string()],
-        tools: format!("outlast {}; converted from ChampSim's format", env!("CARGO_PKG_VERSION")),
+        tools: format!("outlast {}; converted from {format} format", env!("CARGO_PKG_VERSION")),
         window: "all; sizes and values are made up".to_owned(),
         ..About::default()
     };
@@ -172,15 +223,15 @@ pub fn from_champsim(from: &Path, out: &Path) -> Result<Converted, Box<dyn std::
         converted.instructions += 1;
     };
     let mut held: Option<ChampSimInstr> = None;
-    while reader.read(|instr| {
+    let lost_accesses = read(&mut |instr| {
         if let Some(before) = held.replace(*instr) {
             one(&before, Some(instr.ip));
         }
-    })? {}
+    })?;
     if let Some(last) = held {
         one(&last, None);
     }
     thread.finish(&mut writer);
     writer.finish(Ending::Killed)?;
-    Ok(converted)
+    Ok(Converted { lost_accesses, ..converted })
 }

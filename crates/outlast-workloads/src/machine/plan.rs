@@ -74,6 +74,14 @@ pub enum PlanError {
         /// The names of those that do.
         able: String,
     },
+    /// Its file says it.
+    #[error("{workload}: {what} does not apply: the file says lanes, memory and order")]
+    Listed {
+        /// Its name.
+        workload: &'static str,
+        /// The option.
+        what: &'static str,
+    },
     /// It cannot have that size.
     #[error(transparent)]
     Scale(#[from] BadScale),
@@ -90,6 +98,9 @@ impl Plan {
             let able = workloads().iter().filter(|row| row.has_batches()).map(|row| row.name);
             let able = able.collect::<Vec<_>>().join(", ");
             return Err(PlanError::NoBatches { workload: workload.name, able });
+        }
+        if let Some(work) = workload.own() {
+            return crate::own::record(self, work);
         }
         let failed = |error: Abort| PlanError::Memory { workload: workload.name, error };
         // A thread that is switched to has data of its own, too.
@@ -166,6 +177,21 @@ impl Recorded {
 }
 
 impl Plan {
+    /// The plan, with the lanes and the memory of the workload's file where it is of one, and with all of the
+    /// file's transactions.
+    pub fn of_file(self) -> Self {
+        match self.workload.own() {
+            None => self,
+            Some(work) => Self {
+                footprint: work.memory_bytes(),
+                threads: work.lanes(),
+                warm_up: 0,
+                transactions: work.len(),
+                ..self
+            },
+        }
+    }
+
     /// Sizes in words, as results state them.
     pub fn describe(&self) -> String {
         let Plan { footprint, shared, switch_every, abort_every, batch, .. } = *self;
@@ -183,6 +209,7 @@ impl Plan {
             items => format!(", {items} items a transaction"),
         };
         let size = match footprint / 1024 {
+            0 => format!("{footprint} bytes"),
             kilo if kilo >= 1024 => format!("{} MB", kilo / 1024),
             kilo => format!("{kilo} KB"),
         };

@@ -106,6 +106,13 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.note(result)
     }
 
+    fn compute(&mut self, instructions: u32) {
+        match M::OBSERVED {
+            true => self.pool.medium.mark(Mark::Compute(instructions)),
+            false => outlast_pmem::compute(instructions),
+        }
+    }
+
     fn alloc(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
         self.pool.medium.mark(Mark::Call(Call::Alloc));
         self.refuse_after_failure()?;

@@ -243,8 +243,33 @@ impl Campaign {
         Scale { operations, fields: 4, field_bytes: 24, value_bytes: 24, ..scale }
     }
 
-    fn per_lane(&self) -> u32 {
-        self.transactions.div_ceil(u32::from(self.lanes)).max(1)
+    /// The lanes, memory and number of transactions of the workload's file, where it is of one.
+    pub fn of_file(self) -> Self {
+        match self.workload.own() {
+            None => self,
+            Some(work) => Self {
+                lanes: work.lanes(),
+                keys: work.words(),
+                transactions: u32::try_from(work.len()).unwrap_or(u32::MAX),
+                ..self
+            },
+        }
+    }
+
+    /// Transactions of a lane. A file's go to its lanes as they come.
+    fn of_lane(&self, lane: u16) -> u32 {
+        match self.workload.own() {
+            None => self.transactions.div_ceil(u32::from(self.lanes)).max(1),
+            Some(work) => work.count_of_lane(lane, self.transactions.into()) as u32,
+        }
+    }
+
+    /// The lanes of all transactions that run one at a time: in turn, or in a file's order.
+    fn turns(&self) -> Vec<u16> {
+        match self.workload.own() {
+            None => (0..self.of_lane(0)).flat_map(|_| 0..self.lanes).collect(),
+            Some(work) => work.lanes_in_order(self.transactions.into()).collect(),
+        }
     }
 
     /// What the campaign crashes: the bytes of the loaded pool, and the operations of its run on them.
@@ -317,6 +342,12 @@ impl Campaign {
             if !(least..=most).contains(&value) {
                 return Err(CampaignError::Limit { what, value, least, most });
             }
+        }
+        if let Some(work) = self.workload.own()
+            && work.lanes() != self.lanes
+        {
+            let (workload, lanes) = (self.workload.name, work.lanes());
+            return Err(CampaignError::LanesOfFile { workload, lanes });
         }
         if self.policies.is_empty() || self.caches.is_empty() {
             return Err(CampaignError::NoCaches);
@@ -393,19 +424,21 @@ impl Campaign {
         let policies: Vec<String> = self.policies.iter().map(ToString::to_string).collect();
         let caches: Vec<String> = self.caches.iter().map(ToString::to_string).collect();
         let mut command = format!(
-            "outlast crash {} --scheme {} --policy {} --caches {} --seed {} --keys {} --lanes {} \
+            "outlast crash {} --scheme {} --policy {} --caches {} --seed {} --lanes {} \
              --lane-bytes {} --transactions {} --domain {}",
-            self.workload.name,
+            word(self.workload.name),
             self.scheme,
             policies.join(","),
             caches.join(","),
             self.seed,
-            self.keys,
             self.lanes,
             self.lane_bytes,
             self.transactions,
             self.domain.name(),
         );
+        if self.workload.own().is_none() {
+            command += &format!(" --keys {}", self.keys);
+        }
         match self.crash_at {
             Some(at) => command += &format!(" --crash-op {at}"),
             None => command += &format!(" --points {}", self.points),
@@ -458,6 +491,14 @@ pub enum CampaignError {
         least: u64,
         /// The most that works.
         most: u64,
+    },
+    /// Lanes of a file are those that it says.
+    #[error("{workload} has {lanes} lanes: another number does not apply")]
+    LanesOfFile {
+        /// The workload.
+        workload: &'static str,
+        /// Its lanes.
+        lanes: u16,
     },
     /// No policy or no caches.
     #[error("a campaign needs at least one policy and one kind of caches")]

@@ -147,7 +147,7 @@ impl Recording {
             // No lane to be scheduled against, and a baton costs more than the work.
             Some(_) => {
                 let worker = workload.worker(&base.scale, &loaded, seed, 1, 0);
-                let (count, every) = (campaign.per_lane(), campaign.sync_every.unwrap_or(1));
+                let (count, every) = (campaign.of_lane(0), campaign.sync_every.unwrap_or(1));
                 let body = || run_lane(&pool, 0, worker, count, every, &AtomicU64::new(0), ops);
                 let ran = caught::catch(body);
                 ran.unwrap_or_else(|payload| Err(panicked(&*payload)))?
@@ -184,7 +184,7 @@ pub(super) fn run_together(
             move || {
                 let worker = workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0);
                 let sync_every = campaign.sync_every.unwrap_or(1);
-                run_lane(pool, lane, worker, campaign.per_lane(), sync_every, clock, ops)
+                run_lane(pool, lane, worker, campaign.of_lane(lane), sync_every, clock, ops)
             }
         })
         .collect();

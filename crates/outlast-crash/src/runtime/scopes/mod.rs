@@ -8,6 +8,8 @@
 mod explain;
 mod judge;
 pub mod lifecycle;
+#[cfg(feature = "machine")]
+pub mod own;
 pub mod points;
 pub mod script;
 pub mod table;

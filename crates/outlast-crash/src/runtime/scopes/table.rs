@@ -80,6 +80,17 @@ pub fn words(transactions: usize, words: u64, lanes: usize, packed: bool) -> Sco
     scope("words", "transactions over a few words, for the verification rate", shape, scripts)
 }
 
+/// Any scripts over this number of words, which share lines.
+#[cfg(feature = "machine")]
+pub(super) fn of_words(
+    name: &'static str,
+    about: &'static str,
+    words: u64,
+    lanes: Vec<LaneScript>,
+) -> Scope {
+    scope(name, about, Shape { words, ..PACKED }, lanes)
+}
+
 /// All fixed scopes that a scheme can be tried in.
 pub fn of(scheme: Scheme) -> impl Iterator<Item = Scope> {
     all().into_iter().filter(move |scope| scope.tries(scheme))

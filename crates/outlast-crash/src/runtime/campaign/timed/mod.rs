@@ -192,8 +192,11 @@ impl TimedCampaign {
 
     /// The campaign as its parts expect it: values of the published sizes.
     fn as_recorded(&self) -> Campaign {
-        let per_lane = self.campaign.per_lane() + self.warm_up;
-        let transactions = per_lane * u32::from(self.campaign.lanes);
+        let per_lane = self.campaign.of_lane(0) + self.warm_up;
+        let transactions = match self.campaign.workload.own() {
+            None => per_lane * u32::from(self.campaign.lanes),
+            Some(_) => self.campaign.transactions,
+        };
         let caches = vec![self.campaign.caches[0]];
         let policies = vec![self.campaign.policies[0]];
         let warm_up = Some(self.warm_up.max(1)); // Values of the published sizes.
@@ -227,8 +230,8 @@ impl TimedCampaign {
         place_acknowledgements(&log, &mut transactions);
         if together {
             let last_of_warm_up = transactions
-                .chunks(campaign.per_lane() as usize)
-                .filter_map(|of_lane| of_lane[..self.warm_up as usize].last())
+                .chunk_by(|tx, next| tx.lane == next.lane)
+                .filter_map(|of_lane| of_lane.iter().take(self.warm_up as usize).next_back())
                 .map(|tx| tx.acked + 1);
             warm_at = last_of_warm_up.max().unwrap_or(0);
         }
@@ -261,35 +264,29 @@ impl TimedCampaign {
         let clock = AtomicU64::new(0);
         let mut transactions: Vec<Vec<Transaction>> = vec![Vec::new(); working.len()];
         let mut warm_at = 0;
-        for index in 0..campaign.per_lane() {
-            if index == self.warm_up {
+        for (turn, lane) in campaign.turns().into_iter().enumerate() {
+            if turn == self.warm_up as usize * working.len() {
                 warm_at = ops();
             }
-            for (lane, (at_work, worker)) in working.iter_mut().enumerate() {
-                let done = schedule::on_lane(LaneId(lane as u16), || {
-                    let mut listener = Listener { clock: &clock, reads: vec![], writes: vec![] };
-                    let begun = ops();
-                    let mut seat = Seat { lane: at_work, is_async: false };
-                    let stepped = worker.step_with(&mut seat, &mut listener);
-                    let id = TxId((lane as u64) << 32 | u64::from(index));
-                    pool.medium().mark(Mark::Ack(id));
-                    worker.draw();
-                    let Listener { reads, writes, .. } = listener;
-                    let name = format!("transaction {index} of lane {lane}");
-                    let lane = lane as u16;
-                    stepped.map(|_| Transaction {
-                        lane,
-                        name,
-                        begun,
-                        acked: usize::MAX,
-                        reads,
-                        writes,
-                    })
-                });
-                let done =
-                    done.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
-                transactions[lane].push(done);
-            }
+            let own = usize::from(lane);
+            let index = transactions[own].len();
+            let (at_work, worker) = &mut working[own];
+            let done = schedule::on_lane(LaneId(lane), || {
+                let mut listener = Listener { clock: &clock, reads: vec![], writes: vec![] };
+                let begun = ops();
+                let mut seat = Seat { lane: at_work, is_async: false };
+                let stepped = worker.step_with(&mut seat, &mut listener);
+                let id = TxId(u64::from(lane) << 32 | index as u64);
+                pool.medium().mark(Mark::Ack(id));
+                worker.draw();
+                let Listener { reads, writes, .. } = listener;
+                let name = format!("transaction {index} of lane {lane}");
+                let acked = usize::MAX;
+                stepped.map(|_| Transaction { lane, name, begun, acked, reads, writes })
+            });
+            let done =
+                done.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
+            transactions[own].push(done);
         }
         Ok((transactions.into_iter().flatten().collect(), warm_at))
     }

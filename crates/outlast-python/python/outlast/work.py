@@ -1,0 +1,254 @@
+"""Transactions of one's own, as a workload under every scheme.
+
+>>> from outlast.work import Work
+>>> work = Work(memory=8192, lanes=2, name="transfer")
+>>> work.init(0x40, 100, 100)
+>>> with work.transaction(lane=0):
+...     work.load(0x40, words=2)
+...     work.think(20)
+...     work.store(0x40, 90, 110)
+...
+>>> with work.transaction(lane=1):
+...     work.store(0x1000, 1)
+...
+>>> len(work), work.memory()[8:10].tolist()
+(2, [90, 110])
+>>> Work.parse(work.text()) == work
+True
+
+``outlast.lab.sim(work, scheme="swift")`` and every other function of the laboratory take it where they take the name of a
+workload; ``work.save("mine.work")`` writes the file that the command takes.
+"""
+
+from __future__ import annotations
+
+import array as _array
+import contextlib as _contextlib
+import hashlib as _hashlib
+import operator as _operator
+import os as _os
+import pathlib as _pathlib
+import tempfile as _tempfile
+from collections.abc import Iterable, Iterator
+
+__all__ = ["Work"]
+
+_FIRST = "outlast-work 1"
+_WORD = 8
+_INIT_MAX = 512
+
+
+class Work:
+    """Memory, lanes and transactions: what a file ``.work`` says.
+
+    ``memory`` is in bytes, a multiple of 64, and zero at first. Addresses are in bytes from its start and multiples of
+    8; values are integers of 64 bits, those below zero as their two's complement. ``name`` is what results call it.
+    """
+
+    def __init__(self, memory: int, lanes: int = 1, name: str = "own") -> None:
+        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+            raise ValueError(f"name {name!r}: letters, digits, '-', '_' and '.' are possible")
+        self.memory_bytes = _operator.index(memory)
+        self.lanes = _operator.index(lanes)
+        self.name = name
+        self._initial: dict[int, int] = {}
+        self._transactions: list[tuple[int, list[tuple]]] = []
+        self._open: list[tuple] | None = None
+
+    def init(self, address: int, *values: int | Iterable[int]) -> None:
+        """Says what words hold at first, from an address on."""
+        for word, value in enumerate(_values(values), self._word(address)):
+            self._inside(word, 1)
+            self._initial[word] = value
+
+    @_contextlib.contextmanager
+    def transaction(self, lane: int = 0) -> Iterator[Work]:
+        """A transaction of a lane: what is loaded and stored in its ``with``. An exception leaves it out."""
+        lane = _operator.index(lane)
+        if self._open is not None:
+            raise ValueError("a transaction is open: they do not nest")
+        if not 0 <= lane < self.lanes:
+            raise ValueError(f"there is no lane {lane}: expected 0 to {self.lanes - 1}, or more lanes")
+        self._open = []
+        try:
+            yield self
+            self._transactions.append((lane, self._open))
+        finally:
+            self._open = None
+
+    def load(self, address: int, words: int = 1) -> None:
+        """Loads words from an address on."""
+        words = _operator.index(words)
+        self._step(("load", self._inside(self._word(address), words), words))
+
+    def store(self, address: int, *values: int | Iterable[int]) -> None:
+        """Stores words from an address on: integers, or arrays of them."""
+        found = tuple(_values(values))
+        self._step(("store", self._inside(self._word(address), len(found)), found))
+
+    def think(self, instructions: int) -> None:
+        """Executes instructions that touch no persistent memory."""
+        instructions = _operator.index(instructions)
+        if instructions < 0:
+            raise ValueError(f"think is {instructions}: expected instructions, 0 or more")
+        self._step(("think", instructions))
+
+    def memory(self) -> _array.array:
+        """The words of memory when all transactions have run one after the other: an array of type ``Q``."""
+        memory = _array.array("Q", bytes(self.memory_bytes))
+        for word, value in self._initial.items():
+            memory[word] = value
+        for _, steps in self._transactions:
+            for step in steps:
+                if step[0] == "store":
+                    memory[step[1] : step[1] + len(step[2])] = _array.array("Q", step[2])
+        return memory
+
+    def text(self) -> str:
+        """The file's text."""
+        lines = [_FIRST, f"memory {self.memory_bytes}", f"lanes {self.lanes}"]
+        run: list[int] = []
+        for word in sorted(word for word, value in self._initial.items() if value):
+            if run and (word != run[-1] + 1 or len(run) == _INIT_MAX):
+                lines.append(self._init_line(run))
+                run = []
+            run.append(word)
+        if run:
+            lines.append(self._init_line(run))
+        for lane, steps in self._transactions:
+            lines += ["", f"tx {lane}", *(f"  {_step_text(step)}" for step in steps), "end"]
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | _os.PathLike) -> None:
+        """Writes the file; the command takes it by its name, which ends in ``.work``."""
+        _pathlib.Path(path).write_text(self.text(), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | _os.PathLike) -> Work:
+        """The work of a file."""
+        path = _pathlib.Path(path)
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"), path.stem)
+        except ValueError as error:
+            raise ValueError(f"{path}:{error}") from None
+
+    @classmethod
+    def parse(cls, text: str, name: str = "own") -> Work:
+        """The work of a file's text. The command checks limits; this one what it needs to read it."""
+        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "own"
+        work, number = None, 0
+        for number, line in enumerate(text.split("\n"), 1):
+            words = line.split("#")[0].split()
+            if not words:
+                continue
+            try:
+                if number and work is None:
+                    if words == _FIRST.split():
+                        work = cls(0, name=name)
+                        continue
+                    raise ValueError(f"expected `{_FIRST}` in the first line")
+                work._line(*words)
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{number}: {error}") from None
+        if work is None or work._open is not None:
+            missing = f"`{_FIRST}`" if work is None else "`end` of the last transaction"
+            raise ValueError(f"{number}: expected {missing}")
+        return work
+
+    def _line(self, first: str, *rest: str) -> None:
+        numbers = [_number(word) for word in rest]
+        if first == "memory" and len(numbers) == 1 and not self.memory_bytes:
+            self.memory_bytes = numbers[0]
+        elif first == "lanes" and len(numbers) == 1:
+            self.lanes = numbers[0]
+        elif first == "init" and len(numbers) > 1:
+            self.init(numbers[0], *numbers[1:])
+        elif first == "tx" and len(numbers) < 2 and self._open is None:
+            lane = numbers[0] if numbers else 0
+            if lane >= self.lanes:
+                raise ValueError(f"there is no lane {lane}")
+            self._open = []
+            self._transactions.append((lane, self._open))
+        elif first == "end" and not numbers and self._open is not None:
+            self._open = None
+        elif first in ("load", "store", "think") and self._open is not None:
+            getattr(self, first)(*numbers)
+        else:
+            raise ValueError(f"no line of the format: {' '.join((first, *rest))[:40]!r}")
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Work) and self.text() == other.text()
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        content = f"{self.memory_bytes} bytes, {self.lanes} lanes, {len(self)} transactions"
+        return f"<Work {self.name}-{self._digest()}: {content}>"
+
+    def __str__(self) -> str:
+        """The file that the laboratory's functions give to the command: see :meth:`__fspath__`."""
+        return self.__fspath__()
+
+    def _digest(self) -> str:
+        return _hashlib.sha256(self.text().encode()).hexdigest()[:12]
+
+    def __fspath__(self) -> str:
+        """A file with this text in the user's cache, so that a command that replays a failure finds it."""
+        if self._open is not None:
+            raise ValueError("a transaction is open: its `with` has not ended")
+        cache = _os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache")
+        folder = _pathlib.Path(cache, "outlast", "work")
+        path = folder / f"{self.name}-{self._digest()}.work"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with _tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(self.text().encode())
+            _os.replace(file.name, path)
+        return str(path)
+
+    def _init_line(self, run: list[int]) -> str:
+        return " ".join(["init", hex(run[0] * _WORD), *(str(self._initial[word]) for word in run)])
+
+    def _word(self, address: int) -> int:
+        address = _operator.index(address)
+        if address % _WORD:
+            raise ValueError(f"address {address:#x}: expected a multiple of {_WORD}")
+        return address // _WORD
+
+    def _inside(self, word: int, words: int) -> int:
+        if words < 1:
+            raise ValueError(f"{words} words at once: expected one at least")
+        if word < 0 or (word + words) * _WORD > self.memory_bytes:
+            end = self.memory_bytes
+            raise ValueError(f"{words} words at {word * _WORD:#x} end outside of the memory of {end} bytes")
+        return word
+
+    def _step(self, step: tuple) -> None:
+        if self._open is None:
+            raise ValueError("no transaction is open: with work.transaction(): ...")
+        self._open.append(step)
+
+
+def _step_text(step: tuple) -> str:
+    if step[0] == "think":
+        return f"think {step[1]}"
+    rest = step[2] if step[0] == "store" else [step[2]] * (step[2] != 1)
+    return " ".join([step[0], hex(step[1] * _WORD), *map(str, rest)])
+
+
+def _number(word: str) -> int:
+    return int(word, 16 if word.startswith("0x") else 10)
+
+
+def _values(given: tuple) -> Iterator[int]:
+    for value in given:
+        if isinstance(value, Iterable):
+            yield from _values(tuple(value))
+            continue
+        number = _operator.index(value)
+        if not -(1 << 63) <= number < 1 << 64:
+            raise ValueError(f"value {number}: 64 bits are possible")
+        yield number % (1 << 64)
