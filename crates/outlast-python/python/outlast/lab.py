@@ -113,7 +113,7 @@ def document(words, names=None) -> dict:
 
 
 def _run(words, program=None, progress=False, timeout=None, cwd=None, names=None):
-    line = [command(), *words, "--json"]
+    line = [command(), *map(str, words), "--json"]
     if program is not None:
         line += ["--", *map(str, program)]
     said = None if progress else _subprocess.PIPE
