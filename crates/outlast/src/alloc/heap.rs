@@ -498,12 +498,9 @@ impl Heap {
     fn chunks_ahead(&self, class: Class, kind: BlockKind, spare: usize) -> usize {
         let (mut its, mut all) = (0, 0);
         for chunk in &self.chunks {
-            match chunk {
-                Chunk::Class(state) => {
-                    all += 1;
-                    its += usize::from((state.class, state.kind) == (class, kind));
-                }
-                _ => {}
+            if let Chunk::Class(state) = chunk {
+                all += 1;
+                its += usize::from((state.class, state.kind) == (class, kind));
             }
         }
         its.min(CHUNKS_AHEAD_MAX).min(spare * its / all.max(1))
