@@ -233,7 +233,7 @@ fn is_tar(start: &[u8]) -> bool {
 }
 
 /// Fills the buffer as far as the input goes.
-fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
         match input.read(&mut buffer[length..]) {

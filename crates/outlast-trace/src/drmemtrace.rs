@@ -22,6 +22,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::ChampSimInstr;
+use crate::champsim::read_full;
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 12;
@@ -93,7 +94,7 @@ pub fn read_drmemtrace(
     let (mut thread, mut number) = (None, 0u64);
     let mut entry = [0; ENTRY_BYTES];
     loop {
-        let read = read_whole(&mut input, &mut entry);
+        let read = read_full(&mut input, &mut entry);
         let length = read.map_err(|error| failed(format!("entry {}: {error}", number + 1)))?;
         if length == 0 {
             break;
@@ -189,20 +190,6 @@ fn settled((kind, mut instr): (u16, ChampSimInstr), next: Option<u64>) -> (u16, 
             !distance.is_none_or(|distance| (1..=INSTRUCTION_BYTES_MAX).contains(&distance));
     }
     (kind, instr)
-}
-
-/// Fills the buffer as far as the input goes.
-fn read_whole(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match input.read(&mut buffer[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
 }
 
 /// A file's bytes, unpacked.
