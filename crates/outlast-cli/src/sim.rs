@@ -1,19 +1,20 @@
 //! `outlast sim`.
 
-use std::path::{Path, PathBuf};
+mod crash;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use outlast::Scheme;
 use outlast::lab::Plant;
 use outlast::scheme::SCHEMES;
 use outlast_check::part::Part;
-use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT, Report};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_crash::runtime::plants::planted_in;
 use outlast_lab::points::are_points;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
-use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
+use outlast_schemes::MachineScheme;
 use outlast_sim::instead_of;
 use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 use outlast_trace::is_program_trace;
@@ -22,7 +23,7 @@ use outlast_workloads::{Workload, workloads};
 
 use crate::planted::Trials;
 use crate::program::{CoreName, ProgramArgs};
-use crate::say::{Teller, noteln, out, outln};
+use crate::say::{Teller, out, outln};
 use crate::{CommandResult, Verdict, names, signals, size};
 
 /// Most instructions of a run: weeks of it.
@@ -95,6 +96,10 @@ pub struct SimArgs {
     /// journal alone: replays a failure.
     #[arg(long, value_name = "ENTRY", requires = "crash_entry")]
     resume_entry: Option<usize>,
+    /// Writes one crash to a folder, as files: memory before, at and after it, the journal, and a page. It
+    /// is the one of --crash-entry, or the first that fails.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["part", "csv"])]
+    keep: Option<PathBuf>,
     /// Breaks the scheme or the machine on purpose in a crash run; `list` names all the ways for
     /// schemes of the machine, `outlast crash --plant list` those for the runtime's.
     #[arg(long)]
@@ -119,16 +124,6 @@ pub struct SimArgs {
     /// Instructions that count, of each program.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
     instructions: u64,
-}
-
-impl SimArgs {
-    /// Recovered images from which a program runs on. The replay of a failure resumes where that did.
-    fn resumes(&self) -> usize {
-        match (self.crash_entry, self.resume_entry) {
-            (Some(_), None) => 0,
-            _ => self.resume.unwrap_or(RESUMES_DEFAULT),
-        }
-    }
 }
 
 /// A span of cycles that is not empty.
@@ -276,7 +271,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         return machines(args, as_json, seed);
     }
     if args.plant.as_deref() == Some("list") {
-        return list_plants(as_json, seed);
+        return crash::list_plants(as_json, seed);
     }
     signals::clean_up_at_the_end()?;
     let task = task(args, seed)?;
@@ -291,7 +286,13 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     "--crash takes schemes of the machine or of the runtime, not both".into()
                 );
             }
-            return crash_programs(args, plan, schemes, points, as_json, seed);
+            return crash::program(args, plan, schemes, points, as_json, seed);
+        }
+        (Task::Transactions(_), Some(_)) if args.keep.is_some() => {
+            return Err(
+                "--keep takes schemes of the machine; `outlast crash --keep` those of the runtime"
+                    .into(),
+            );
         }
         (Task::Transactions(_), Some(_)) if args.part.is_some() => {
             return Err("--part takes schemes of the machine".into());
@@ -301,7 +302,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         }
         (Task::Transactions(_), Some(_)) => {}
         (Task::Run(Work::Trace(path)), Some(points)) => {
-            return crash_captured(args, path, points, as_json, seed);
+            return crash::captured(args, path, points, as_json, seed);
         }
         (_, Some(_)) => {
             return Err(
@@ -309,6 +310,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                  of a captured program"
                     .into(),
             );
+        }
+        (_, None) if args.keep.is_some() => {
+            return Err("--keep goes with --crash or --crash-entry".into());
         }
         (_, None) if args.plant.is_some() => {
             return Err("--plant goes with --crash or --crash-entry".into());
@@ -514,200 +518,6 @@ fn runtime_run(
 fn timeline(args: &SimArgs) -> Option<TimelineRequest> {
     let path = args.timeline.clone()?;
     Some(TimelineRequest { path, cycles: args.timeline_cycles })
-}
-
-/// Crashes a program under each scheme, on each machine.
-fn crash_programs(
-    args: &SimArgs,
-    plan: &Plan,
-    schemes: &[MachineScheme],
-    points: Points,
-    as_json: bool,
-    seed: u64,
-) -> CommandResult {
-    let plant = args.plant.as_deref().map(machine_plant).transpose()?;
-    let schemes = machine_planted_in(plant, schemes, !args.scheme.is_empty())?;
-    let settings =
-        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
-    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let mut verdict = Verdict::Good;
-    for setting in settings {
-        for &scheme in &schemes {
-            let campaign = Campaign {
-                scheme,
-                plan: Plan { warm_up: 0, ..*plan },
-                options: setting.options_of(scheme)?,
-                machine: setting.machine.clone(),
-                plant,
-                points,
-                second_crash: true,
-                resumes: args.resumes(),
-                resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
-                part: args.part,
-            };
-            let report = campaign.run()?;
-            let replay = |at| campaign.command(Some(at));
-            document.failures.extend(simulated::failed_points(&campaign, &report, replay));
-            let mut found = simulated::crash_records(&campaign, &report);
-            setting.mark(scheme, &mut found);
-            document.records.extend(found);
-            if !as_json && !args.csv {
-                outln!("{}: {}", under(plan.workload.name, scheme), told(&report));
-            }
-            let advice = |plant| match Campaign::noticing(plant, seed)? {
-                Some(noticing) => Ok(format!("; see {}", noticing.command(None))),
-                None => {
-                    Ok("; take more crash points, a larger --resume or another --seed".to_owned())
-                }
-            };
-            let command = campaign.command(report.first_entry());
-            if is_bad(&campaign, &report, &command, advice)? {
-                verdict = Verdict::Bad;
-            }
-        }
-    }
-    if as_json {
-        out!("{}", document.to_json());
-    } else if args.csv {
-        out!("{}", simulated::csv(&document.records));
-    }
-    Ok(verdict)
-}
-
-/// Crashes a captured program under schemes of the machine: epochs of all that it stored, or the
-/// transactions that it marks.
-fn crash_captured(
-    args: &SimArgs,
-    path: &Path,
-    points: Points,
-    as_json: bool,
-    seed: u64,
-) -> CommandResult {
-    let (schemes, software) = names::schemes(&args.scheme)?;
-    if schemes.is_empty() || !software.is_empty() {
-        return Err(
-            "--crash of a captured program takes schemes of the machine: give --scheme".into()
-        );
-    }
-    let plant = args.plant.as_deref().map(machine_plant).transpose()?;
-    let schemes = machine_planted_in(plant, &schemes, true)?;
-    let settings =
-        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
-    let work = simulated::captured_work(path, args.instructions, seed)?;
-    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let mut verdict = Verdict::Good;
-    for setting in settings {
-        for &scheme in &schemes {
-            let small = Campaign::small(scheme, work.plan.workload.name, seed);
-            let campaign = Campaign {
-                plan: work.plan,
-                options: setting.options_of(scheme)?,
-                machine: setting.machine.clone(),
-                plant,
-                points,
-                resumes: args.resumes(),
-                resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
-                part: args.part,
-                ..small
-            };
-            if work.transactions == 0 && !campaign.has_epochs(&work).unwrap_or(false) {
-                return Err(simulated::no_transactions(path, scheme).into());
-            }
-            let report = campaign.run_on(&work)?;
-            let replay = |at| campaign.command_on(path, args.instructions, Some(at));
-            document.failures.extend(simulated::failed_points(&campaign, &report, replay));
-            let mut found = simulated::crash_records(&campaign, &report);
-            simulated::name_records(&mut found, path);
-            setting.mark(scheme, &mut found);
-            document.records.extend(found);
-            if !as_json {
-                let (under, told) = (under(path.display(), scheme), told(&report));
-                outln!("{under}: {} transactions, {told}", work.transactions);
-            }
-            let command = campaign.command_on(path, args.instructions, report.first_entry());
-            if is_bad(&campaign, &report, &command, |_| Ok(String::new()))? {
-                verdict = Verdict::Bad;
-            }
-        }
-    }
-    if as_json {
-        out!("{}", document.to_json());
-    }
-    Ok(verdict)
-}
-
-fn under(work: impl std::fmt::Display, scheme: MachineScheme) -> String {
-    format!("{work} under {scheme}, guarantee {}", scheme.guarantee())
-}
-
-/// The counts of a campaign, in one line.
-fn told(report: &Report) -> String {
-    let Report { images, entries, resumed, lost, torn, .. } = report;
-    format!(
-        "{images} images of {entries} entries, resumed {resumed} times, {lost} lost, {torn} torn"
-    )
-}
-
-/// Whether the scheme failed or a planted bug was not noticed, which is told with advice.
-fn is_bad(
-    campaign: &Campaign,
-    report: &Report,
-    command: &str,
-    advice: impl FnOnce(&'static MachinePlant) -> Result<String, Box<dyn std::error::Error>>,
-) -> Result<bool, Box<dyn std::error::Error>> {
-    let scheme = campaign.scheme;
-    if report.is_guilty() {
-        let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
-        noteln!("outlast: {scheme} fails: {why}; {command}");
-    } else if let Some(plant) = campaign.plant.filter(|plant| !plant.is_control()) {
-        let (name, advice) = (plant.name, advice(plant)?);
-        noteln!("outlast: {name} is planted in {scheme}, and nothing was noticed here{advice}");
-    } else {
-        return Ok(false);
-    }
-    Ok(true)
-}
-
-/// The schemes of these that have what a plant breaks: all of them where they were asked for.
-fn machine_planted_in(
-    plant: Option<&MachinePlant>,
-    schemes: &[MachineScheme],
-    are_named: bool,
-) -> Result<Vec<MachineScheme>, String> {
-    let Some(plant) = plant else { return Ok(schemes.to_vec()) };
-    let applies = |scheme: &&MachineScheme| plant.applies_to(scheme.name());
-    match schemes.iter().find(|scheme| !applies(scheme)) {
-        Some(scheme) if are_named => {
-            let all = MachineScheme::all().map(MachineScheme::name);
-            let all: Vec<_> = all.filter(|name| plant.applies_to(name)).collect();
-            let (name, all) = (plant.name, all.join(", "));
-            Err(format!("{name} changes nothing in {scheme}: it can be planted in {all}"))
-        }
-        _ => Ok(schemes.iter().filter(applies).copied().collect()),
-    }
-}
-
-/// The plant of that name.
-fn machine_plant(name: &str) -> Result<&'static MachinePlant, String> {
-    plants().find(|plant| plant.name == name).ok_or_else(|| {
-        let instead = instead_of(name, plants().map(|plant| plant.name));
-        format!("no plant is called '{name}'; {instead}")
-    })
-}
-
-/// Lists what can be broken on purpose, with the scheme that shows it.
-fn list_plants(as_json: bool, seed: u64) -> CommandResult {
-    if as_json {
-        let record = |plant: &MachinePlant| serde_json::json!({"kind": if plant.is_control() { "control" } else { "plant" }, "name": plant.name, "scheme": plant.shown_by.variant, "description": plant.about});
-        let records = plants().map(record).collect();
-        outln!("{}", crate::document("sim --plant list", seed, records));
-        return Ok(Verdict::Good);
-    }
-    for plant in plants() {
-        let kind = if plant.is_control() { "control" } else { "plant" };
-        outln!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.shown_by.variant, plant.about);
-    }
-    Ok(Verdict::Good)
 }
 
 /// Lists machines, memories, and the keys with the values of the machine asked for.

@@ -410,3 +410,29 @@ fn after_a_failure_other_policies_are_not_run() {
     let (told, _) = found(&words(planted));
     assert_eq!(told.lines().filter(|line| line.ends_with("  not run")).count(), 4, "{told}");
 }
+
+/// One crash of the machine's schemes is kept: as files that say where it was, with a folder for each scheme.
+#[test]
+fn a_crash_of_the_machine_is_kept_as_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("kept");
+    let small = "sim hash --config tiny --footprint 2K --transactions 20";
+    let keep = |more: &str| format!("{small} {more} --keep {}", at.display());
+    for (more, says) in [
+        ("--scheme fwb", "--keep goes with --crash or --crash-entry"),
+        ("--scheme undo --crash all", "`outlast crash --keep` those of the runtime"),
+        ("--scheme fwb --crash-entry 99999", "the run's journal has"),
+        ("--scheme fwb --crash 3", "no crash point fails here: --crash-entry ENTRY names one"),
+    ] {
+        let errors = refused(&words(&keep(more)));
+        assert!(errors.contains(says) && !at.exists(), "{more}: {errors}");
+    }
+    good(&words(&keep("--scheme fwb,picl --crash-entry 12")));
+    for scheme in ["fwb", "picl"] {
+        let text = std::fs::read_to_string(at.join(scheme).join("journal.json")).unwrap();
+        assert!(text.contains("\"crash_entry\":12"), "{text}");
+        let length = |name| std::fs::metadata(at.join(scheme).join(name)).unwrap().len();
+        assert_eq!(length("before.bin"), length("recovered.bin"));
+        assert!(length("memory.bin") > 0 && length("index.html") > 0);
+    }
+}

@@ -232,6 +232,34 @@ class Laboratory(unittest.TestCase):
             lab.image("hash", "undo", point=10**9, keys=200, transactions=40)
         self.assertIn("flush-wrong-address", lab.explain(plant="flush-wrong-address", scheme="undo").html)
 
+    @unittest.skipUnless(has("numpy"), "NumPy is missing: pip install numpy")
+    def test_a_crash_of_a_scheme_of_the_machine_can_be_looked_at(self):
+        found = lab.crash("hash", scheme="fwb", points="all", plant="HWL-1")
+        row = found.failures.iloc[0]
+        image = lab.image("hash", "fwb", point=row["crash_entry"], plant="HWL-1")
+        first = lab.image("hash", "fwb", plant="HWL-1")
+        self.assertEqual((image.wrong, image.point), (row["wrong"], row["crash_entry"]))
+        self.assertEqual((first.wrong, first.replay), (image.wrong, row["replay"]))
+        # Memory before, with the writes of the journal that are in the image.
+        made = image.before.copy()
+        in_image = image.journal[image.journal["in_image"]]
+        self.assertEqual(len(in_image), row["crash_entry"])
+        for at, data in in_image[["address", "data"]].itertuples(index=False):
+            made[at : at + len(data) // 2] = bytearray.fromhex(data)
+        self.assertTrue((made == image.crashed).all())
+        self.assertEqual(image.transactions["acked"].notna().sum(), len(image.transactions))
+        self.assertTrue(image.transactions["acked_before_crash"].any())
+        self.assertTrue((image.line_states().query("not is_newest")["words_missing"] > 0).all())
+        sound = lab.image("hash", "redu", point=(40, 3))
+        self.assertEqual((sound.wrong, sound.point), (None, (40, 3)))
+        self.assertIn("transactions of data 0", sound.attrs["kept"])
+        self.assertEqual(len(sound.memory) % 64, 0)
+        for refused, options in (("--crash-entry ENTRY names one", {"points": 20}), ("entries", {"point": 10**9})):
+            with self.assertRaisesRegex(ValueError, refused):
+                lab.image("hash", "fwb", **options)
+        with self.assertRaisesRegex(ValueError, "those of the machine crash on a machine"):
+            lab.image("hash", "fwb", policy="lru")
+
     def test_parts_of_a_campaign_are_the_whole(self):
         whole = lab.crash("hash", scheme="undo", part="1/1", **PLANTED)
         for parts in (1, 3):

@@ -13,10 +13,14 @@
 mod crashes;
 mod explain;
 mod history;
+mod look;
 mod plants;
 mod resume;
+mod states;
+mod told;
 
 pub use crate::runtime::campaign::Points;
+pub use look::{Left, Look, Ran, Written};
 
 use std::path::Path;
 use std::sync::Arc;

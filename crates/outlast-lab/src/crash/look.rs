@@ -4,8 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use outlast_crash::machine;
 use outlast_crash::runtime::campaign::{Look, stored};
-use outlast_sim::Cause;
+use outlast_sim::timed::Cycle;
+use outlast_sim::{Cause, Persisted};
 use outlast_trace::{FlushKind, LINE_BYTES, Op, PoolOffset};
 use serde_json::{Value, json};
 
@@ -18,14 +20,146 @@ use crate::record::Document;
 /// # Errors
 /// Those of writing.
 pub fn save(look: &Look, folder: &Path, document: &Document) -> io::Result<()> {
+    let images = [("before", &look.base), ("image", &look.image), ("recovered", &look.recovered)];
+    write(folder, &images, &journal(look, document), document)
+}
+
+/// The same of a crash of the timed machine, and `memory.bin`, the program's memory after recovery, unless
+/// that refused. `work` is its name.
+///
+/// # Errors
+/// Those of writing.
+pub fn save_of_machine(
+    look: &machine::Look,
+    work: &str,
+    folder: &Path,
+    document: &Document,
+) -> io::Result<()> {
+    let images = [("before", &look.base), ("image", &look.image), ("recovered", &look.recovered)];
+    let memory = look.memory.iter().map(|bytes| ("memory", bytes));
+    let images: Vec<_> = images.into_iter().chain(memory).collect();
+    write(folder, &images, &journal_of_machine(look, work, document), document)
+}
+
+fn write(
+    folder: &Path,
+    images: &[(&str, &Vec<u8>)],
+    journal: &Value,
+    document: &Document,
+) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    for (name, bytes) in
-        [("before", &look.base), ("image", &look.image), ("recovered", &look.recovered)]
-    {
+    for (name, bytes) in images {
         fs::write(folder.join(format!("{name}.bin")), bytes)?;
     }
-    fs::write(folder.join("journal.json"), format!("{}\n", journal(look, document)))?;
+    fs::write(folder.join("journal.json"), format!("{journal}\n"))?;
     fs::write(folder.join("index.html"), html::explained(document))
+}
+
+/// The work's operations, the writes that reached memory, the transactions, and the lines of data: each a
+/// table by columns, which have the same length.
+fn journal_of_machine(look: &machine::Look, work: &str, document: &Document) -> Value {
+    let campaign = &look.campaign;
+    let left = look.left();
+    json!({
+        "outlast": document.outlast,
+        "command": look.explanation.replay,
+        "seed": campaign.plan.seed,
+        "workload": work,
+        "scheme": campaign.scheme.name(),
+        "machine": campaign.machine.name,
+        "crash_entry": look.at.entry,
+        "resume_entry": look.at.resumed,
+        "crash_cycle": cycle(look.now()),
+        "reported": left.reported,
+        "kept": left.kept,
+        "wrong": look.violation.as_ref().map(ToString::to_string),
+        "operations": operations_of_machine(look),
+        "lines": lines_of_machine(look),
+        "transactions": transactions_of_machine(look),
+        "states": states_of_machine(look),
+    })
+}
+
+fn operations_of_machine(look: &machine::Look) -> Value {
+    let mut rows = Columns::new(&[
+        "stream", "op", "lane", "kind", "address", "bytes", "line", "place", "data",
+    ]);
+    for (stream, log) in look.recorded.streams.iter().enumerate() {
+        for (op, (lane, what)) in log.iter().enumerate() {
+            let (kind, at, bytes) = told(&what);
+            rows.add([
+                json!(stream),
+                json!(op),
+                json!(lane.0),
+                json!(kind),
+                json!(at.map(|at| at.0)),
+                json!(bytes),
+                json!(at.map(|at| at.0 / LINE_BYTES)),
+                json!(at.map(|at| look.place(at))),
+                json!(stored(&what).map(|(_, bytes)| hex(bytes))),
+            ]);
+        }
+    }
+    rows.finish()
+}
+
+fn lines_of_machine(look: &machine::Look) -> Value {
+    let mut rows = Columns::new(&[
+        "entry", "cycle", "line", "address", "bytes", "place", "cause", "in_image", "data",
+    ]);
+    for written in look.writes() {
+        let (at, words) = part_of_line(&written.words);
+        rows.add([
+            json!(written.entry),
+            json!(written.at.0),
+            json!(written.words.line.0),
+            json!(at.0),
+            json!(words.len()),
+            json!(look.place(at)),
+            json!(cause(written.words.cause)),
+            json!(written.is_in_image),
+            json!(hex(words)),
+        ]);
+    }
+    rows.finish()
+}
+
+fn transactions_of_machine(look: &machine::Look) -> Value {
+    let mut rows = Columns::new(&["data", "transaction", "acked", "acked_before_crash", "lines"]);
+    for tx in look.transactions() {
+        rows.add([
+            json!(tx.data),
+            json!(tx.number),
+            json!(tx.acked.map(|at| at.0)),
+            json!(tx.acked.is_some_and(|at| at <= look.now())),
+            json!(tx.lines.iter().map(|line| line.0).collect::<Vec<_>>()),
+        ]);
+    }
+    rows.finish()
+}
+
+fn states_of_machine(look: &machine::Look) -> Value {
+    let mut rows = Columns::new(&["line", "place", "is_newest", "words_missing"]);
+    for line in look.lines() {
+        let missing = line.words.iter().filter(|word| word.image != word.newest).count();
+        rows.add([
+            json!(line.at / LINE_BYTES),
+            json!(line.place),
+            json!(missing == 0),
+            json!(missing),
+        ]);
+    }
+    rows.finish()
+}
+
+/// A cycle; none for the end of the run.
+fn cycle(at: Cycle) -> Option<u64> {
+    (at != Cycle::NEVER).then_some(at.0)
+}
+
+/// The words of a write, and where they lie.
+fn part_of_line<'l>(written: &Persisted<'l>) -> (PoolOffset, &'l [u8]) {
+    (written.line.start().plus(8 * written.first_word as u64), written.words.as_flattened())
 }
 
 /// The run's operations, the lines that became durable, and the transactions: each a table by columns, which
@@ -115,8 +249,7 @@ fn lines(look: &Look) -> Value {
         "entry", "op", "lane", "line", "address", "bytes", "place", "cause", "in_image", "data",
     ]);
     for (entry, written) in look.journal.iter().enumerate() {
-        let at = written.line.start().plus(8 * written.first_word as u64);
-        let words = written.words.as_flattened();
+        let (at, words) = part_of_line(&written);
         let lane = (written.op < look.log.len()).then(|| look.log.get(written.op).0.0);
         rows.add([
             json!(entry),

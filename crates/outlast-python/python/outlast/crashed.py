@@ -38,12 +38,18 @@ class Page:
 class Image:
     """A crash of a campaign.
 
-    ``before``, ``crashed`` and ``recovered`` are the pool's bytes as NumPy arrays of ``uint8``: before the run, as the
-    crash leaves them, and after recovery. ``operations`` is the run as a frame: lane, kind, address and bytes, place,
-    transaction, and whether it was before the crash; rows of kind ``ack`` are the marks. ``journal`` has the writes that
+    Under a scheme of the runtime: ``before``, ``crashed`` and ``recovered`` are the pool's bytes as NumPy arrays of
+    ``uint8``: before the run, as the crash leaves them, and after recovery. ``operations`` is the run as a frame: lane,
+    kind, address and bytes, place, transaction, and whether it was before the crash; rows of kind ``ack`` are the marks. ``journal`` has the writes that
     reached memory, in order, and whether each is ``in_image``. ``transactions`` has when each began and was acknowledged,
     in operations, and the keys that it wrote. ``wrong`` says what the oracle found, or is ``None``; ``replay`` is the
     command that shows it again. In a notebook it shows the explorer's page.
+
+    Under a scheme of the machine, where they differ: ``memory`` has the program's bytes after recovery, wherever the scheme
+    has its lines, or is ``None`` where recovery refused. ``operations`` are those of the work itself, one stream after the
+    other. ``journal`` has the cycle of each write. ``transactions`` has the cycle in which each was acknowledged, and the
+    lines of data that it wrote. ``attrs`` has what was ``reported`` to the program before the crash, and ``kept`` by
+    recovery, in words.
     """
 
     def __init__(self, folder):
@@ -54,7 +60,10 @@ class Image:
         self.operations = _frame(document, "operations")
         self.journal = _frame(document, "lines")
         self.transactions = _frame(document, "transactions")
-        self.wrong, self.replay, self.point = document["wrong"], document["command"], document["crash_op"]
+        self._states = _frame(document, "states") if "states" in document else None
+        memory = _os.path.join(folder, "memory.bin")
+        self.memory = read("memory.bin") if _os.path.exists(memory) else None
+        self.wrong, self.replay, self.point = document["wrong"], document["command"], _point(document)
         self.attrs = {name: value for name, value in document.items() if not isinstance(value, dict)}
         with open(_os.path.join(folder, "index.html"), encoding="utf-8") as file:
             self.page = Page(file.read())
@@ -73,7 +82,10 @@ class Image:
 
     def line_states(self):
         """A frame of the lines that the run stored to before the crash: the words that it changed, and whether the newest
-        content of each is in the image."""
+        content of each is in the image. Under a scheme of the machine it is of the lines that acknowledged transactions
+        changed; there are none under schemes of epochs, and behind an earlier recovery."""
+        if self._states is not None:
+            return self._states.copy()
         newest = _numpy.zeros(len(self.crashed), dtype=_numpy.uint8)
         newest[: len(self.before)] = self.before
         stores = self.operations[self.operations["data"].notna() & self.operations["before_crash"]]
@@ -96,7 +108,8 @@ class Image:
 
     def __repr__(self):
         told = self.wrong or "nothing is wrong"
-        return f"<Image {self.attrs['workload']} under {self.attrs['scheme']}, crash before operation {self.point}: {told}>"
+        unit = "entry" if self._states is not None else "operation"
+        return f"<Image {self.attrs['workload']} under {self.attrs['scheme']}, crash before {unit} {self.point}: {told}>"
 
 
 _COLUMNS = {
@@ -104,13 +117,33 @@ _COLUMNS = {
     "lines": "entry op lane line address bytes place cause in_image data".split(),
     "transactions": "lane transaction begun acked acked_before_crash keys".split(),
 }
+_OF_MACHINE = {
+    "operations": "stream op lane kind address bytes line place data".split(),
+    "lines": "entry cycle line address bytes place cause in_image data".split(),
+    "transactions": "data transaction acked acked_before_crash lines".split(),
+    "states": "line place is_newest words_missing".split(),
+}
+
+
+def _point(document):
+    """The crash point, as :func:`outlast.lab.image` takes it."""
+    if "crash_entry" not in document:
+        return document["crash_op"]
+    entry, resumed = document["crash_entry"], document["resume_entry"]
+    return entry if resumed is None else (entry, resumed)
 
 
 def _frame(document, name):
-    frame = _pandas.DataFrame(document[name], columns=_COLUMNS[name])
-    for column in ("address", "bytes", "line", "transaction", "lane"):
+    columns = _OF_MACHINE if "crash_entry" in document else _COLUMNS
+    frame = _pandas.DataFrame(document[name], columns=columns[name])
+    units = {"address": "B", "bytes": "B", "line": "64 B"}
+    whole = ["address", "bytes", "line", "transaction", "lane"]
+    if columns is _OF_MACHINE:
+        units.update(cycle="cycles", acked="cycles")
+        whole.append("acked")
+    for column in whole:
         if column in frame.columns:
             # Whole numbers, also where some are missing.
             frame[column] = frame[column].astype("Int64")
-    frame.attrs = {"units": {"address": "B", "bytes": "B", "line": "64 B"}, "command": document["command"]}
+    frame.attrs = {"units": units, "command": document["command"]}
     return frame

@@ -202,18 +202,28 @@ def workloads() -> Results:
     return Results(document(["workloads"])["records"])
 
 
-def image(work, scheme, point=None, policy=None, caches=None, seed=1, **options):
+def image(work, scheme, point=None, policy=None, caches=None, seed=1, config=None, set=None, machine=None, **options):
     """One crash to look at, an :class:`outlast.crashed.Image`: the bytes, the journal, the recovery, and a page.
 
-    ``point`` is a crash point, as :attr:`Results.failures` has them in ``crash_op``: operations, or ``"1234+2"`` with two lines
-    of the next operation. Without it the first failing point is shown; without a failing one that is a :class:`ValueError`.
+    ``point`` is a crash point, as :attr:`Results.failures` has them. For schemes of the runtime that is ``crash_op``:
+    operations, or ``"1234+2"`` with two lines of the next operation; ``policy`` and ``caches`` are of these. For schemes of
+    the machine it is ``crash_entry``, or the pair of it and ``resume_entry``; ``config``, ``set`` and ``machine`` are of
+    these. Without it the first failing point is shown; without a failing one that is a :class:`ValueError`.
     """
     from .crashed import Image
 
+    words, options = _crash_options(work, scheme, seed, options.pop("points", None), config, set, machine, options)
     if _is_of_machine(scheme):
-        raise ValueError(f"{scheme} is a scheme of the machine: explain(plant) shows a crash of one; an image is of the runtime's schemes")
+        if policy is not None or caches is not None:
+            raise ValueError("policy and caches are of the runtime's schemes: those of the machine crash on a machine")
+        if point is not None:
+            entry, resumed = point if isinstance(point, tuple) else (point, None)
+            resumed = None if resumed is None else int(resumed)
+            options.update(crash=None, crash_entry=int(entry), resume_entry=resumed)
+    else:
+        options.update(_of_point(scheme, point, policy, caches, seed))
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        _run(["crash", work, *_words({**_of_point(scheme, point, policy, caches, seed), **options}), "--keep", folder])
+        _told(words, {**options, "keep": folder})
         return Image(folder)
 
 
