@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use outlast::collections::{
-    ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree, Trees, Words,
+    ByteMap, ByteMapOptions, ByteTree, Dictionary, Named, Names, Placement, Queue, RbTree, Trees,
+    Words,
 };
 use outlast::medium::{CreateOptions, OpenOptions};
 use outlast::recover::UnrecoveredPool;
@@ -19,7 +20,8 @@ const POOL_BYTES: u64 = 128 << 10;
 const KEYS: u64 = 60;
 const SCHEMES: [Scheme; 5] =
     [Scheme::Swift, Scheme::Undo, Scheme::Redo, Scheme::RedoArchapt, Scheme::UndoArchapt];
-const KINDS: [RootKind; 6] = [
+const KINDS: [RootKind; 7] = [
+    RootKind::Names,
     RootKind::HashMap,
     RootKind::BTree,
     RootKind::Words,
@@ -65,8 +67,24 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn fill(tx: &mut Tx<'_, Heap>, kind: RootKind) -> Result<(), Abort> {
+    let root = create(tx, kind)?;
+    tx.set_root(root, kind)
+}
+
+/// A structure of a kind, with entries.
+fn create(tx: &mut Tx<'_, Heap>, kind: RootKind) -> Result<PoolOffset, Abort> {
     let keys = 0..KEYS;
-    let root = match kind {
+    Ok(match kind {
+        RootKind::Names => {
+            let names = Names::create(tx)?;
+            for (name, kind) in
+                ["a", "b", "c"].into_iter().zip(KINDS.into_iter().skip(1).step_by(2))
+            {
+                let named = Named::new(kind, create(tx, kind)?).with_note([2; 12]);
+                names.set(tx, name, &named)?;
+            }
+            names.root()
+        }
         RootKind::HashMap => {
             let options =
                 ByteMapOptions { placement: Placement::Together, ..ByteMapOptions::default() };
@@ -96,8 +114,7 @@ fn fill(tx: &mut Tx<'_, Heap>, kind: RootKind) -> Result<(), Abort> {
             keys.into_iter().try_for_each(|_| queue.enqueue(tx, &[1; 40]).map(drop))?;
             queue.root()
         }
-    };
-    tx.set_root(root, kind)
+    })
 }
 
 fn use_dictionary(tx: &mut Tx<'_, Heap>, map: &impl Dictionary, n: u64) -> Result<(), Abort> {
@@ -111,7 +128,37 @@ fn use_dictionary(tx: &mut Tx<'_, Heap>, map: &impl Dictionary, n: u64) -> Resul
 /// Reads and changes what the root leads to.
 fn use_root(tx: &mut Tx<'_, Heap>, n: u64) -> Result<(), Abort> {
     let Some((root, kind)) = tx.root()? else { return Ok(()) };
+    use_structure(tx, root, kind, n)
+}
+
+fn use_structure(
+    tx: &mut Tx<'_, Heap>,
+    root: PoolOffset,
+    kind: RootKind,
+    n: u64,
+) -> Result<(), Abort> {
     match kind {
+        RootKind::Names => {
+            let names = Names::open(tx, root)?;
+            let mut all = Vec::new();
+            names.for_each(tx, |_, name, named| {
+                all.push((name.to_owned(), named));
+                Ok(())
+            })?;
+            for (name, named) in all.iter().take(4) {
+                // No name leads to other names, whatever its bytes are.
+                assert!(named.kind != RootKind::Names);
+                use_structure(tx, named.at, named.kind, n)?;
+                names.get(tx, name)?;
+            }
+            let Some((name, named)) = all.get(n as usize % 4) else { return Ok(()) };
+            if n % 2 == 0 {
+                names.forget(tx, name)?;
+                names.set(tx, "z", named)?;
+                return Ok(());
+            }
+            names.free(tx, name).map(drop)
+        }
         RootKind::HashMap => {
             let map = ByteMap::open(tx, root)?;
             use_dictionary(tx, &map, n)
@@ -148,7 +195,7 @@ fn use_root(tx: &mut Tx<'_, Heap>, n: u64) -> Result<(), Abort> {
             queue.dequeue(tx, &mut [0; 40])?;
             queue.for_each(tx, |_, _, _| Ok(()))
         }
-        RootKind::Opaque => tx.load_u64(root).map(drop),
+        _ => tx.load_u64(root).map(drop),
     }
 }
 

@@ -10,7 +10,7 @@ use outlast_lab::simulated;
 use outlast_trace::{
     ChampSimReader, Ending, Facts, Loss, Part, Program, RequestFormat, RequestList, RequestOptions,
     champsim_of_drmemtrace, check_program, cut_program, from_champsim, from_drmemtrace,
-    is_drmemtrace, is_program_trace, is_trace, read_trace, to_champsim, write_whole,
+    is_drmemtrace, is_program_trace, is_trace, read_trace, to_champsim, to_drmemtrace, write_whole,
 };
 use outlast_tracer::{CapturedFile, ProgramOutput, Request, capture};
 use outlast_workloads::own;
@@ -154,7 +154,7 @@ struct ConvertArgs {
     /// The trace: a program's; ChampSim's, raw, .gz, .xz or .bz2; drmemtrace's of one thread, raw, .gz or .zip;
     /// or a list of requests: DRAMsim3's, Ramulator's, gem5's packets.
     file: PathBuf,
-    /// The other one. ChampSim's or gem5's is compressed if its name ends in .gz.
+    /// The other one. ChampSim's, drmemtrace's or gem5's is compressed if its name ends in .gz.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// The other format [default: otrace, and champsim of an otrace].
@@ -170,7 +170,7 @@ struct ConvertArgs {
     /// Cycles from one request to the next, of a list without times.
     #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     every: Option<u64>,
-    /// The thread whose instructions a ChampSim trace gets.
+    /// The thread whose instructions a trace of ChampSim's or drmemtrace's gets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     thread: u16,
 }
@@ -182,6 +182,8 @@ enum TraceFormat {
     Otrace,
     /// ChampSim's.
     Champsim,
+    /// drmemtrace's, of one thread.
+    Drmemtrace,
     /// Transactions of one's own (docs/own-work.md).
     Work,
     /// DRAMsim3's requests.
@@ -201,7 +203,7 @@ impl TraceFormat {
             Self::Ramulator => RequestFormat::Ramulator,
             Self::Ramulator2 => RequestFormat::Ramulator2,
             Self::Gem5 => RequestFormat::Gem5,
-            Self::Otrace | Self::Champsim | Self::Work => return None,
+            Self::Otrace | Self::Champsim | Self::Drmemtrace | Self::Work => return None,
         })
     }
 }
@@ -495,7 +497,7 @@ fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
         args.to.unwrap_or(if is_program { TraceFormat::Champsim } else { TraceFormat::Otrace });
     let (converted, note) = match to {
         TraceFormat::Work => return convert_work(args, as_json, seed),
-        TraceFormat::Champsim if is_program => {
+        TraceFormat::Champsim | TraceFormat::Drmemtrace if is_program => {
             let program = Program::open(&args.file)?;
             if args.thread >= program.threads() {
                 let threads = program.threads();
@@ -505,12 +507,29 @@ fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
                 )
                 .into());
             }
-            let converted = to_champsim(&program, args.thread, &args.out)?;
-            (converted, "sizes, values, what memory held and the system's work are lost")
+            match to {
+                TraceFormat::Drmemtrace => {
+                    let converted = to_drmemtrace(&program, args.thread, &args.out)?;
+                    (
+                        converted,
+                        "registers, values, what memory held and the system's work are lost",
+                    )
+                }
+                _ => {
+                    let converted = to_champsim(&program, args.thread, &args.out)?;
+                    (converted, "sizes, values, what memory held and the system's work are lost")
+                }
+            }
         }
         _ if is_program => return Err(format!("{file}: it is a program's trace already").into()),
         _ if is_trace(&args.file) => {
             return Err(format!("{file}: a trace of operations, which has no instructions").into());
+        }
+        TraceFormat::Drmemtrace => {
+            return Err(format!(
+                "{file}: only an otrace becomes a trace of drmemtrace's: convert it to one first"
+            )
+            .into());
         }
         to if is_drmemtrace(&args.file) => match to {
             TraceFormat::Champsim => {

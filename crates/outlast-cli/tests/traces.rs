@@ -71,6 +71,28 @@ fn a_program_is_captured_looked_at_cut_converted_and_replayed() {
     good(&["trace", "convert", &champsim, "--out", &back]);
     let of = |file: &str| json(&["trace", "stat", file])["records"][0]["instructions"].as_u64();
     assert_eq!(of(&part), of(&back));
+    // Through drmemtrace's format a ChampSim trace is the same but for registers, of which it has those of branches.
+    let [drmem, through, again] =
+        ["drmem.trace.gz", "through.champsim", "again.champsim"].map(|name| path(&directory, name));
+    let told = json(&["trace", "convert", &part, "--to", "drmemtrace", "--out", &drmem]);
+    assert_eq!(told["records"][0]["lost_accesses"], 0);
+    let mut lost = Vec::new();
+    for (from, out) in [(&drmem, &through), (&part, &again)] {
+        let told = json(&["trace", "convert", from, "--to", "champsim", "--out", out]);
+        lost.push(told["records"][0]["lost_accesses"].clone());
+    }
+    assert_eq!(lost[0], lost[1]);
+    let [one, other] = [&through, &again].map(|file| std::fs::read(file).unwrap());
+    let instructions = of(&part).unwrap() as usize;
+    assert_eq!((one.len(), other.len()), (64 * instructions, 64 * instructions));
+    // Whether the last one is taken is not known.
+    let pairs = one.chunks(64).zip(other.chunks(64)).enumerate().take(instructions - 1);
+    for (number, (one, other)) in pairs {
+        // The instruction pointer, whether it is a branch and taken, and the addresses.
+        assert_eq!((&one[..10], &one[16..]), (&other[..10], &other[16..]), "{number}");
+    }
+    let line = refused(&["trace", "convert", &champsim, "--to", "drmemtrace", "--out", &drmem]);
+    assert!(line.contains("only an otrace becomes"), "{line}");
     for trace in [&part, &champsim, &back] {
         let warm = ["--warm-up", "0", "--instructions", "5000", "--config", "tiny"];
         let run = [&["sim", "--trace", trace][..], &warm].concat();

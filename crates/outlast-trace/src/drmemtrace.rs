@@ -15,6 +15,10 @@
 //! | 48, 49 | conditional jump that was taken, that was not | the same |
 //!
 //! Registers are not in it. Branches get those by which ChampSim tells their kinds.
+//!
+//! A trace is written in version 1, which has no encodings, does not say whether conditional jumps were taken, and has
+//! no markers for the file's kind. It begins with version, thread, process (24) and a time (a marker, 28, of kind 2).
+//! Instructions follow, each with its accesses, then the thread's end (23) and the file's (26).
 
 use std::fmt;
 use std::fs::File;
@@ -23,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ChampSimInstr;
 use crate::champsim::read_full;
+use crate::program::{Site, SiteKind};
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 12;
@@ -30,10 +35,18 @@ const ENTRY_BYTES: usize = 12;
 const LOAD: u16 = 0;
 const STORE: u16 = 1;
 const INSTRUCTION: u16 = 10;
+const JUMP: u16 = 11;
+const INDIRECT_JUMP: u16 = 12;
 const CONDITIONAL: u16 = 13;
+const CALL: u16 = 14;
+const INDIRECT_CALL: u16 = 15;
 const RETURN: u16 = 16;
 const THREAD: u16 = 22;
+const THREAD_END: u16 = 23;
+const PROCESS: u16 = 24;
 const HEADER: u16 = 25;
+const FOOTER: u16 = 26;
+const MARKER: u16 = 28;
 const NOT_FETCHED: u16 = 29;
 const SYSENTER: u16 = 31;
 const TAKEN: u16 = 48;
@@ -41,6 +54,10 @@ const UNTAKEN: u16 = 49;
 
 /// The last kind that is known.
 const KIND_MAX: u16 = UNTAKEN;
+/// The marker of a time.
+const TIME: u16 = 2;
+/// The version that is written.
+const VERSION: u64 = 1;
 /// Versions of the format are small numbers.
 const VERSION_MAX: u64 = 64;
 
@@ -90,7 +107,7 @@ pub fn read_drmemtrace(
     let failed = |why: String| DrmemtraceError { path: path.to_owned(), why };
     let mut input = input(path).map_err(|error| failed(error.to_string()))?;
     let mut counts = DrmemtraceCounts::default();
-    let mut held: Option<(u16, ChampSimInstr)> = None;
+    let mut held: Option<Held> = None;
     let (mut thread, mut number) = (None, 0u64);
     let mut entry = [0; ENTRY_BYTES];
     loop {
@@ -100,7 +117,7 @@ pub fn read_drmemtrace(
             break;
         }
         number += 1;
-        let (kind, _, address) = parts(&entry);
+        let (kind, bytes, address) = parts(&entry);
         let wrong = match kind {
             _ if length < ENTRY_BYTES => Some(format!("entry {number} is cut off")),
             HEADER if address > VERSION_MAX => Some(format!("entry {number} is no version")),
@@ -119,13 +136,11 @@ pub fn read_drmemtrace(
         }
         if is_instruction(kind) {
             counts.instructions += 1;
-            if let Some((_, before)) = held
-                .replace((kind, instruction(kind, address)))
-                .map(|held| settled(held, Some(address)))
-            {
-                to(&before);
+            let now = Held { kind, bytes, instr: instruction(kind, address) };
+            if let Some(before) = held.replace(now) {
+                to(&before.settled(Some(address)));
             }
-        } else if let (LOAD | STORE, Some((_, instr))) = (kind, &mut held) {
+        } else if let (LOAD | STORE, Some(Held { instr, .. })) = (kind, &mut held) {
             let places = match kind {
                 STORE => &mut instr.destination_memory[..],
                 _ => &mut instr.source_memory[..],
@@ -137,7 +152,7 @@ pub fn read_drmemtrace(
         }
     }
     match held {
-        Some(last) => to(&settled(last, None).1),
+        Some(last) => to(&last.settled(None)),
         None => return Err(failed("no instructions in it".to_owned())),
     }
     Ok(counts)
@@ -147,6 +162,53 @@ fn parts(entry: &[u8; ENTRY_BYTES]) -> (u16, u16, u64) {
     let half = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
     let address = u64::from_le_bytes(*entry.last_chunk().expect("an entry has more bytes"));
     (half(0), half(2), address)
+}
+
+/// An entry of a trace.
+pub(crate) type Entry = [u8; ENTRY_BYTES];
+
+fn entry(kind: u16, size: u16, address: u64) -> Entry {
+    let mut entry = [0; ENTRY_BYTES];
+    entry[..2].copy_from_slice(&kind.to_le_bytes());
+    entry[2..4].copy_from_slice(&size.to_le_bytes());
+    entry[4..].copy_from_slice(&address.to_le_bytes());
+    entry
+}
+
+/// The entries that a thread's trace begins with.
+pub(crate) fn head(thread: u16) -> [Entry; 4] {
+    let number = 1 + u64::from(thread);
+    [
+        entry(HEADER, 0, VERSION),
+        entry(THREAD, 4, number),
+        entry(PROCESS, 4, 1),
+        entry(MARKER, TIME, 1),
+    ]
+}
+
+/// The entries that it ends with.
+pub(crate) fn foot(thread: u16) -> [Entry; 2] {
+    [entry(THREAD_END, 4, 1 + u64::from(thread)), entry(FOOTER, 0, 0)]
+}
+
+/// The entry of an instruction; `repeats` says that it is the one before once more, as those of strings are.
+pub(crate) fn instruction_at(site: &Site, repeats: bool) -> Entry {
+    let kind = match site.kind {
+        SiteKind::Conditional => CONDITIONAL,
+        SiteKind::Jump => JUMP,
+        SiteKind::IndirectJump => INDIRECT_JUMP,
+        SiteKind::Call => CALL,
+        SiteKind::IndirectCall => INDIRECT_CALL,
+        SiteKind::Return => RETURN,
+        _ if repeats => NOT_FETCHED,
+        _ => INSTRUCTION,
+    };
+    entry(kind, site.len.into(), site.at)
+}
+
+/// The entry of an access.
+pub(crate) fn access(stores: bool, bytes: u16, at: u64) -> Entry {
+    entry(if stores { STORE } else { LOAD }, bytes, at)
 }
 
 fn is_instruction(kind: u16) -> bool {
@@ -159,15 +221,15 @@ fn instruction(kind: u16, address: u64) -> ChampSimInstr {
     const IP: u8 = ChampSimInstr::INSTRUCTION_POINTER;
     const FLAGS: u8 = ChampSimInstr::FLAGS;
     let (source_registers, destination_registers) = match kind {
-        11 => ([IP, 0, 0, 0], [IP, 0]),
-        12 => ([OTHER_REGISTER, 0, 0, 0], [IP, 0]),
+        JUMP => ([IP, 0, 0, 0], [IP, 0]),
+        INDIRECT_JUMP => ([OTHER_REGISTER, 0, 0, 0], [IP, 0]),
         CONDITIONAL | TAKEN | UNTAKEN => ([IP, FLAGS, 0, 0], [IP, 0]),
-        14 => ([IP, SP, 0, 0], [IP, SP]),
-        15 => ([IP, SP, OTHER_REGISTER, 0], [IP, SP]),
+        CALL => ([IP, SP, 0, 0], [IP, SP]),
+        INDIRECT_CALL => ([IP, SP, OTHER_REGISTER, 0], [IP, SP]),
         RETURN => ([SP, 0, 0, 0], [IP, SP]),
         _ => ([0; 4], [0; 2]),
     };
-    let is_branch = matches!(kind, 11..=RETURN | TAKEN | UNTAKEN);
+    let is_branch = matches!(kind, JUMP..=RETURN | TAKEN | UNTAKEN);
     ChampSimInstr {
         ip: address,
         is_branch,
@@ -178,18 +240,23 @@ fn instruction(kind: u16, address: u64) -> ChampSimInstr {
     }
 }
 
-/// Furthest from a conditional jump that the instruction behind it may be.
-const INSTRUCTION_BYTES_MAX: u64 = 15;
+/// An instruction, its bytes, and its kind.
+struct Held {
+    kind: u16,
+    bytes: u16,
+    instr: ChampSimInstr,
+}
 
-/// An instruction whose successor is known. Older traces do not say whether a conditional jump was taken: it was
-/// not where the next instruction lies right behind it.
-fn settled((kind, mut instr): (u16, ChampSimInstr), next: Option<u64>) -> (u16, ChampSimInstr) {
-    if kind == CONDITIONAL {
-        let distance = next.map(|next| next.wrapping_sub(instr.ip));
-        instr.taken =
-            !distance.is_none_or(|distance| (1..=INSTRUCTION_BYTES_MAX).contains(&distance));
+impl Held {
+    /// The instruction, whose successor is known. Older traces do not say whether a conditional jump was taken: it
+    /// was not where the next instruction lies right behind it.
+    fn settled(mut self, next: Option<u64>) -> ChampSimInstr {
+        if self.kind == CONDITIONAL {
+            let behind = self.instr.ip.wrapping_add(self.bytes.into());
+            self.instr.taken = next.is_some_and(|next| next != behind);
+        }
+        self.instr
     }
-    (kind, instr)
 }
 
 /// A file's bytes, unpacked.
@@ -305,7 +372,7 @@ mod tests {
     use super::*;
 
     fn entry(kind: u16, size: u16, address: u64) -> Vec<u8> {
-        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &address.to_le_bytes()].concat()
+        super::entry(kind, size, address).to_vec()
     }
 
     /// A loop of a load, an addition to memory and a conditional jump, then a call.

@@ -59,7 +59,8 @@ pub use program::{
     PAGE_BYTES, PROGRAM_VERSION, Page, Part, Program, ProgramError, ProgramWriter, Site, SiteKind,
     Step, Thread, ThreadEncoder, ThreadOrder, TxMark, champsim_of_drmemtrace,
     check as check_program, cut as cut_program, cut_parts, from_champsim, from_drmemtrace,
-    in_order, is_output, is_program_trace, order as order_of_threads, to_champsim, tx_mark,
+    in_order, is_output, is_program_trace, order as order_of_threads, to_champsim, to_drmemtrace,
+    tx_mark,
 };
 pub use random::{Random, derive, mix};
 #[cfg(feature = "champsim")]

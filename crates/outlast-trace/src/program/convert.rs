@@ -1,4 +1,4 @@
-//! ChampSim's traces.
+//! ChampSim's traces, and drmemtrace's.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,10 +8,8 @@ use super::{
     About, Access, Ending, ErrorKind, Execution, Happening, PAGE_BYTES, Program, ProgramError,
     ProgramWriter, Site, SiteKind, ThreadEncoder,
 };
-use crate::{
-    CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, DrmemtraceCounts, WholeFile,
-    read_drmemtrace,
-};
+use crate::drmemtrace::{access, foot, head, instruction_at};
+use crate::{ChampSimInstr, ChampSimReader, DrmemtraceCounts, WholeFile, read_drmemtrace};
 
 /// Counts of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,30 +30,25 @@ pub fn to_champsim(program: &Program, thread: u16, out: &Path) -> Result<Convert
     let failed = |error| ProgramError::new(out, ErrorKind::Io(error));
     let mut to = Out::create(out).map_err(failed)?;
     let mut converted = Converted::default();
-    let mut reader = program.thread(thread);
     let mut last: Option<(ChampSimInstr, u64)> = None;
     let mut put = |instr: &ChampSimInstr| to.write_all(&instr.encode());
-    while let Some(happening) = reader.next()? {
-        let Happening::Execution(execution) = happening else { continue };
-        let sites = program.block(execution.block);
-        for number in execution.insns.clone() {
-            let Some(site) = sites.get(usize::from(number)) else { break };
-            if let Some((mut instr, next)) = last.take() {
-                instr.taken = instr.is_branch && site.at != next;
-                put(&instr).map_err(failed)?;
-            }
-            let mut instr = ChampSimInstr {
-                ip: site.at,
-                is_branch: site.kind.is_branch(),
-                destination_registers: site.destinations,
-                source_registers: site.sources,
-                ..ChampSimInstr::default()
-            };
-            converted.lost_accesses += fill(&mut instr, &execution, number);
-            converted.instructions += 1;
-            last = Some((instr, site.at + u64::from(site.len)));
+    each_instruction(program, thread, |site, execution, number| {
+        if let Some((mut instr, next)) = last.take() {
+            instr.taken = instr.is_branch && site.at != next;
+            put(&instr).map_err(failed)?;
         }
-    }
+        let mut instr = ChampSimInstr {
+            ip: site.at,
+            is_branch: site.kind.is_branch(),
+            destination_registers: site.destinations,
+            source_registers: site.sources,
+            ..ChampSimInstr::default()
+        };
+        converted.lost_accesses += fill(&mut instr, execution, number);
+        converted.instructions += 1;
+        last = Some((instr, site.at + u64::from(site.len)));
+        Ok(())
+    })?;
     if let Some((instr, _)) = last {
         put(&instr).map_err(failed)?;
     }
@@ -63,7 +56,72 @@ pub fn to_champsim(program: &Program, thread: u16, out: &Path) -> Result<Convert
     Ok(converted)
 }
 
-/// Where ChampSim's instructions go.
+/// Writes the instructions of a thread as a trace of drmemtrace's, compressed where the name ends in `.gz`. Values,
+/// registers, memory's begin and the system are lost.
+///
+/// # Errors
+/// As [`to_champsim`].
+pub fn to_drmemtrace(
+    program: &Program,
+    thread: u16,
+    out: &Path,
+) -> Result<Converted, ProgramError> {
+    let failed = |error| ProgramError::new(out, ErrorKind::Io(error));
+    let mut to = Out::create(out).map_err(failed)?;
+    let mut converted = Converted::default();
+    head(thread).iter().try_for_each(|entry| to.write_all(entry)).map_err(failed)?;
+    let mut last = None;
+    each_instruction(program, thread, |site, execution, number| {
+        let repeats = last.replace(site.at) == Some(site.at);
+        to.write_all(&instruction_at(site, repeats)).map_err(failed)?;
+        converted.instructions += 1;
+        for (at, bytes, stores) in accesses(execution, number) {
+            to.write_all(&access(stores, bytes, at)).map_err(failed)?;
+        }
+        Ok(())
+    })?;
+    foot(thread).iter().try_for_each(|entry| to.write_all(entry)).map_err(failed)?;
+    to.finish().map_err(failed)?;
+    Ok(converted)
+}
+
+/// Calls `each` with every instruction of a thread, in order: its site, the execution that it is in, and its number
+/// there.
+fn each_instruction(
+    program: &Program,
+    thread: u16,
+    mut each: impl FnMut(&Site, &Execution<'_>, u16) -> Result<(), ProgramError>,
+) -> Result<(), ProgramError> {
+    let mut reader = program.thread(thread);
+    while let Some(happening) = reader.next()? {
+        let Happening::Execution(execution) = happening else { continue };
+        let sites = program.block(execution.block);
+        for number in execution.insns.clone() {
+            let Some(site) = sites.get(usize::from(number)) else { break };
+            each(site, &execution, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// An instruction's accesses: where, how many bytes, and whether it stores. Both halves of sixteen bytes are one.
+fn accesses(execution: &Execution<'_>, number: u16) -> Vec<(u64, u16, bool)> {
+    let mut all: Vec<(u64, u16, bool)> = Vec::new();
+    for access in execution.accesses.iter().filter(|access| access.insn == number) {
+        let len = u16::from(access.len);
+        match all.last_mut() {
+            Some((at, bytes, stores))
+                if (*at + u64::from(*bytes), *stores) == (access.at, access.stores) =>
+            {
+                *bytes += len;
+            }
+            _ => all.push((access.at, len, access.stores)),
+        }
+    }
+    all
+}
+
+/// Where the other format's instructions go.
 enum Out {
     Raw(WholeFile),
     Packed(Box<flate2::write::GzEncoder<WholeFile>>),
@@ -78,7 +136,7 @@ impl Out {
         })
     }
 
-    fn write_all(&mut self, bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> io::Result<()> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Raw(file) => file.write_all(bytes),
             Self::Packed(file) => file.write_all(bytes),
@@ -93,25 +151,17 @@ impl Out {
     }
 }
 
-/// The accesses of an instruction. How many found no place.
+/// Gives an instruction its accesses. How many found no place.
 fn fill(instr: &mut ChampSimInstr, execution: &Execution<'_>, number: u16) -> u64 {
-    let (mut loads, mut stores, mut lost) = (0, 0, 0);
-    let own = execution.accesses.iter().filter(|access| access.insn == number);
-    let mut last = (u64::MAX, false);
-    for access in own {
-        // The second half of sixteen bytes is no access of its own.
-        let is_half = last == (access.at, access.stores);
-        last = (access.at + u64::from(access.len), access.stores);
-        if is_half {
-            continue;
-        }
-        let (into, count) = match access.stores {
-            true => (&mut instr.destination_memory[..], &mut stores),
+    let (mut loads, mut stored, mut lost) = (0, 0, 0);
+    for (at, _, stores) in accesses(execution, number) {
+        let (into, count) = match stores {
+            true => (&mut instr.destination_memory[..], &mut stored),
             false => (&mut instr.source_memory[..], &mut loads),
         };
         match into.get_mut(*count) {
             Some(place) => {
-                *place = access.at;
+                *place = at;
                 *count += 1;
             }
             None => lost += 1,

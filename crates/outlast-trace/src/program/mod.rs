@@ -23,7 +23,9 @@ mod thread;
 mod write;
 
 pub use about::{About, Ending};
-pub use convert::{Converted, champsim_of_drmemtrace, from_champsim, from_drmemtrace, to_champsim};
+pub use convert::{
+    Converted, champsim_of_drmemtrace, from_champsim, from_drmemtrace, to_champsim, to_drmemtrace,
+};
 pub use cut::{Part, cut, cut_parts};
 pub use encode::ThreadEncoder;
 pub use facts::{Checked, Facts, check};

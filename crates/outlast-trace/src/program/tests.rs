@@ -418,6 +418,27 @@ fn champsim_traces_go_there_and_back() {
     let mut read = Vec::new();
     let mut reader = crate::ChampSimReader::open(&back).unwrap();
     while reader.read(|instr| read.push(*instr)).unwrap() {}
+    let drmem = path.with_extension("drmem");
+    let converted = to_drmemtrace(&Program::open(&path).unwrap(), 0, &drmem).unwrap();
+    assert_eq!(converted, Converted { instructions: 500, lost_accesses: 0 });
+    // Four bytes to each instruction, an access of 8 bytes behind it, and the ends of the file.
+    let entries = fs::read(&drmem).unwrap();
+    let entry = |number: usize| &entries[12 * number..][..12];
+    assert_eq!(entries.len(), 12 * (4 + 500 + 750 + 2));
+    assert_eq!(entry(0), [25, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(entry(4), [10, 0, 4, 0, 0, 0, 0x40, 0, 0, 0, 0, 0]);
+    assert_eq!(entry(5), [0, 0, 8, 0, 0, 0, 0xff, 0x7f, 0, 0, 0, 0]);
+    assert_eq!(entry(6), [1, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    let mut number = 0;
+    let counts = crate::read_drmemtrace(&drmem, |instr| {
+        let (right, is_last) = (&all[number], number == 499);
+        let branch = (instr.is_branch, instr.taken || is_last);
+        assert_eq!((instr.ip, branch), (right.ip, (right.is_branch, right.taken || is_last)));
+        let places = (instr.source_memory, instr.destination_memory);
+        assert_eq!(places, (right.source_memory, right.destination_memory), "{number}");
+        number += 1;
+    });
+    assert_eq!((counts.unwrap().instructions, number), (500, 500));
     // Where the last one goes is not known.
     let same = |at: usize| read[at] == all[at];
     assert!(
