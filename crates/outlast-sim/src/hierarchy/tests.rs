@@ -214,7 +214,7 @@ fn run(config: &HierarchyConfig, seed: u64, steps: &[(u16, Step)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 400 }, ..ProptestConfig::default() })]
 
     #[test]
     fn caches_of_any_shape_behave_as_one_memory(
