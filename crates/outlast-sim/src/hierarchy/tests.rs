@@ -214,9 +214,10 @@ fn run(config: &HierarchyConfig, seed: u64, steps: &[(u16, Step)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 400 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
+    #[cfg_attr(miri, ignore = "caches of megabytes take minutes there")]
     fn caches_of_any_shape_behave_as_one_memory(
         config in any_machine(),
         seed in any::<u64>(),
