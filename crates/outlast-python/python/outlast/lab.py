@@ -472,7 +472,8 @@ def check(
     """Crashes any program that writes files, and has it recover: ``outlast check``.
 
     ``program`` is a list of words, ``dir`` the directory that it keeps its files in, ``then`` a line of the shell that recovers
-    and judges: status 0 where the state is right. In it ``{}`` is the directory of a state.
+    and judges: status 0 where the state is right. In it ``{}`` is the directory of a state. With ``judge=`` or ``server=`` in its
+    place ``then`` is ``None``; with ``run=FILE``, a run that ``save=FILE`` has kept, ``program`` and ``dir`` are.
 
     A row for each finding: its ``class``, the first failing ``state`` and the ``count`` of them, the write that it lost (``lost``)
     and a later one that it kept (``kept``), the ``remedy``, ``wrong``, the check's answer, and the command that shows it again

@@ -49,7 +49,8 @@ _Done = dict[str, _pandas.DataFrame]
 def points(grid: Grid) -> list[dict[str, Any]]:
     """The points of a grid, dictionaries of arguments, in order: the last name changes fastest.
 
-    A list, tuple or range has the values of its name; anything else is the one value.
+    A list, tuple or range has the values of its name; anything else is the one value. A list that is a value itself stands in
+    another one: ``{"scheme": [["swift", "undo"]]}`` has both schemes at each point.
 
     >>> outlast.sweep.points({"work": "hash", "seed": range(2), "set": {"core.rob": 64}})
     [{'work': 'hash', 'seed': 0, 'set': {'core.rob': 64}}, {'work': 'hash', 'seed': 1, 'set': {'core.rob': 64}}]
@@ -98,8 +99,8 @@ def run(
     cluster. ``file`` is a Parquet file that keeps the records of points that are done; points that failed are tried again.
     ``progress`` is called with (done, all, seconds); ``True`` prints that on standard error.
 
-    Columns are those of the function, behind the point's arguments ``at_NAME``; a point that failed has one row with its
-    ``error``. Where all points are bad input the sweep raises :class:`ValueError`.
+    Columns are those of the function, behind the point's arguments ``at_NAME`` (lists, dictionaries and machines as text); a
+    point that failed has one row with its ``error``. Where all points are bad input the sweep raises :class:`ValueError`.
 
     >>> small = {"transactions": 300, "keys": 1000}
     >>> runs = outlast.sweep(outlast.sim, {"work": "hash", "scheme": ["swift", "swiftly"], **small})
