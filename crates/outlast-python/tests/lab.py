@@ -87,6 +87,25 @@ class Laboratory(unittest.TestCase):
             with self.assertRaises(ValueError):
                 lab.sim("hash", **{**SMALL, **wrong})
 
+    def test_wrong_arguments_are_told_in_a_line(self):
+        runs = lab.sim("hash", scheme="swift", **SMALL)
+        grid = {"work": "hash"}
+        for wrong, kind, said in (
+            (lambda: lab.sim("hash", scheme={"swift", "undo"}), TypeError, "^scheme=.*expected text, a number, a truth value, or a list"),
+            (lambda: lab.sim("hash", transactions=object()), TypeError, "^transactions=.*expected text"),
+            (lambda: lab.check("./engine data", "data", "true"), TypeError, r"a list of words, such as \['./engine', 'data'\]"),
+            (lambda: runs.plot("speed"), KeyError, "no metric 'speed': there are throughput"),
+            (lambda: sweep.run(lab.sim), TypeError, "a sweep needs a grid"),
+            (lambda: sweep.run(lab.sim, [("work", "hash")]), TypeError, "a grid has values by their names"),
+            (lambda: sweep.run(lab.image, grid), TypeError, r"that returns results \(sim, compare"),
+            (lambda: sweep.run(lab.sim, grid, client="tcp://host:8786"), TypeError, r"dask.distributed.Client\('tcp://host:8786'\)"),
+            (lambda: sweep.crash("hash", parts="4"), TypeError, "cannot be interpreted as an integer"),
+        ):
+            with self.assertRaisesRegex(kind, said):
+                wrong()
+        values = lab.sim("hash", scheme="swift", set={"core.rob": range(64, 193, 128)}, **SMALL)["core.rob"]
+        self.assertEqual(sorted(values.unique()), [64, 192])
+
     def test_the_names_of_the_package_are_those_of_the_laboratory(self):
         for name in ("sim", "compare", "crash", "check", "reproduce", "bench", "image", "explain", "Machine"):
             self.assertIs(getattr(outlast, name), getattr(lab, name), name)
@@ -240,6 +259,8 @@ class Laboratory(unittest.TestCase):
         first = lab.image("hash", "fwb", plant="HWL-1")
         self.assertEqual((image.wrong, image.point), (row["wrong"], row["crash_entry"]))
         self.assertEqual((first.wrong, first.replay), (image.wrong, row["replay"]))
+        pair = (row["crash_entry"], row["resume_entry"])
+        self.assertEqual(lab.image("hash", "fwb", point=pair, plant="HWL-1").replay, image.replay)
         # Memory before, with the writes of the journal that are in the image.
         made = image.before.copy()
         in_image = image.journal[image.journal["in_image"]]

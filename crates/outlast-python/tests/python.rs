@@ -42,5 +42,4 @@ fn the_package_passes_its_tests() {
     for tests in tests.map(|name| source.join("tests").join(name).with_extension("py")) {
         run(&[tests.to_str().unwrap()]);
     }
-    run(&["-c", "import doctest, outlast.work; assert doctest.testmod(outlast.work).failed == 0"]);
 }

@@ -21,6 +21,10 @@ Beside this process's writer, or any other process's:
 
 Keys of maps are int (64 bits), str and bytes. Values are None, bool, int, float, str, bytes, and lists and dicts of all but
 bytes; tuples come back as lists. Integers and scalars of NumPy are taken for Python's.
+
+The laboratory's functions, ``outlast.sim``, ``compare``, ``crash``, ``check`` and others, are described in ``outlast.lab``, their
+frames in ``outlast.results``, ``Machine`` in ``outlast.machine``, sweeps in ``outlast.sweep``, and work of one's own in
+``outlast.work``. They are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from collections.abc import MutableMapping as _MutableMapping
 from collections.abc import Sequence as _Sequence
 from collections.abc import ValuesView as _ValuesView
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from . import _outlast
 from ._outlast import ClosedError, Conflict, Counter, Damaged, Error, OutOfSpace, Transaction
@@ -43,6 +47,24 @@ if TYPE_CHECKING:
     import os
 
     import numpy
+
+    from . import lab as lab
+    from .lab import Machine as Machine
+    from .lab import Results as Results
+    from .lab import bench as bench
+    from .lab import check as check
+    from .lab import compare as compare
+    from .lab import crash as crash
+    from .lab import explain as explain
+    from .lab import image as image
+    from .lab import reproduce as reproduce
+    from .lab import schemes as schemes
+    from .lab import sim as sim
+    from .lab import workloads as workloads
+    from .sweep import _Callable
+
+    #: The module, which can be called.
+    sweep: _Callable
 
 __all__ = [
     "Array",
@@ -152,7 +174,7 @@ class Map(_Local, _outlast.Map, _MutableMapping[_Key, Any]):
     def __eq__(self, other: object) -> bool:
         return self is other or dict(self.items()) == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<map '{self.name}'>"
@@ -233,7 +255,7 @@ class List(_Local, _outlast.List, _Sequence[Any]):
     def __eq__(self, other: object) -> bool:
         return self is other or list(self) == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<list '{self.name}'>"
@@ -630,7 +652,7 @@ def read(path: str | os.PathLike[str]) -> Reader:
 
 
 #: The laboratory's names, of modules that need pandas: they are imported when they are first used.
-_LABORATORY = {
+_LABORATORY: dict[str, str | None] = {
     **dict.fromkeys(
         ["Machine", "Results", "bench", "check", "compare", "crash", "explain", "image", "reproduce", "schemes", "sim", "workloads"],
         "lab",
@@ -640,17 +662,19 @@ _LABORATORY = {
 }
 
 
-def __getattr__(name):
-    import importlib
+if not TYPE_CHECKING:  # It would give any name a type.
 
-    if name not in _LABORATORY:
-        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
-    module = importlib.import_module(f".{_LABORATORY[name] or name}", __name__)
-    found = module if _LABORATORY[name] is None else getattr(module, name)
-    # A module of the same name is not to hide the function.
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        import importlib
+
+        if name not in _LABORATORY:
+            raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+        module = importlib.import_module(f".{_LABORATORY[name] or name}", __name__)
+        found = module if _LABORATORY[name] is None else getattr(module, name)
+        # A module of the same name is not to hide the function.
+        globals()[name] = found
+        return found
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LABORATORY})

@@ -1,8 +1,27 @@
-"""The figures of the report, drawn with Matplotlib: ``results.plot()`` picks the one that its records are for."""
+"""The figures of the report, drawn with Matplotlib: ``results.plot()`` picks the one that its records are for.
+
+Each function takes :class:`~outlast.lab.Results` and returns Matplotlib's axes, new ones of a figure of its own or the ``ax``
+that is given. Axes are labelled with the unit. Without Matplotlib they raise :class:`ImportError`.
+
+>>> from outlast import figures
+>>> runs = outlast.sim("hash", scheme=["swift", "undo"], transactions=300, keys=1000)
+>>> axes = figures.bars(runs, "fences")
+>>> axes.get_ylabel(), len(axes.patches)
+('fences (fences/tx)', 2)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import pandas as _pandas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+    from .results import Results
 
 __all__ = ["bars", "claims", "comparison", "coverage", "draw", "findings"]
 
@@ -23,11 +42,12 @@ _VERDICTS = {"reached": "#2fa07a", "not_reached": "#c8503c", "contradictory": "#
 _GOOD, _HARMS = "#2fa07a", {"lost": "#c8503c", "torn": "#e07f3c", "uncorrectable": "#b44f80"}
 
 
-def draw(results, metric=None, **options):
+def draw(results: Results, metric: str | None = None, **options: Any) -> Axes:
     """The figure that the report has for such records; Matplotlib's axes.
 
     Claims of a paper are drawn beside what was measured, crashes by policy, findings of ``check`` by class, a comparison as
-    speeds over plain memory, and other records as bars of one ``metric`` with quartiles. ``ax`` draws into axes of yours.
+    speeds over plain memory, and other records as bars of one ``metric`` with quartiles. ``options`` are those of that figure:
+    ``ax`` draws into axes of yours.
     """
     if results.attrs.get("kind") == "check":
         return findings(results, **options)
@@ -43,25 +63,36 @@ def draw(results, metric=None, **options):
     return bars(results, metric, **options)
 
 
-def _axes(ax, width=8.0, height=4.0):
+def _axes(ax: Axes | None, width: float = 8.0, height: float = 4.0) -> Axes:
     if ax is not None:
         return ax
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("a figure needs Matplotlib: pip install matplotlib") from error
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    axes: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    return axes
 
 
-def _colours(names):
+def _colours(names: Sequence[str]) -> list[Any]:
     from matplotlib import colormaps
 
-    others = iter(colormaps["tab20"].colors * (1 + len(names) // 20))
+    series: Any = colormaps["tab20"]
+    others = iter(series.colors * (1 + len(names) // 20))
     return [_SCHEMES.get(name) or next(others) for name in names]
 
 
-def bars(results, metric=None, index="workload", columns="scheme", ax=None):
-    """Bars of one metric, with quartiles where the records have them."""
+def bars(
+    results: Results,
+    metric: str | None = None,
+    index: str | Sequence[str] = "workload",
+    columns: str | Sequence[str] = "scheme",
+    ax: Axes | None = None,
+) -> Axes:
+    """Bars of one metric, a group for each workload and a bar for each scheme, with quartiles where the records have them.
+
+    ``index`` and ``columns`` name other columns. A ``metric`` that no row has is a :class:`KeyError`.
+    """
     metric = results._metric(metric)
     table = results.wide(metric, index, columns)
     axes = _axes(ax)
@@ -71,7 +102,7 @@ def bars(results, metric=None, index="workload", columns="scheme", ax=None):
         low, high = (rows.pivot_table(index=index, columns=columns, values=side, sort=False) for side in ("p25", "p75"))
         # A median of medians may lie outside: such a whisker has no length.
         errors = [[(table[name] - low[name]).clip(lower=0), (high[name] - table[name]).clip(lower=0)] for name in table.columns]
-    colours = _colours(table.columns) if columns == "scheme" else None
+    colours = _colours(list(table.columns)) if columns == "scheme" else None
     _pandas.DataFrame(table).plot.bar(ax=axes, yerr=errors, capsize=2, rot=0, color=colours)
     unit = table.attrs["unit"]
     axes.set_ylabel(f"{metric} ({unit})" if unit else metric)
@@ -79,7 +110,7 @@ def bars(results, metric=None, index="workload", columns="scheme", ax=None):
     return axes
 
 
-def comparison(results, ax=None):
+def comparison(results: Results, ax: Axes | None = None) -> Axes:
     """Speeds over plain memory, the fastest on top, coloured by guarantee."""
     rows = _pandas.DataFrame(results[results["metric"] == "speed_over_plain"])
     rows = rows.groupby(["scheme", "guarantee"], sort=False, dropna=False)["value"].mean().reset_index().sort_values("value")
@@ -96,7 +127,7 @@ def comparison(results, ax=None):
     return axes
 
 
-def coverage(results, ax=None):
+def coverage(results: Results, ax: Axes | None = None) -> Axes:
     """Crash points that were recovered and judged, by policy, and those at which something was wrong."""
     rows = _pandas.DataFrame(results)
     by = "policy" if "policy" in rows.columns and rows["policy"].notna().any() else "scheme"
@@ -124,18 +155,19 @@ def coverage(results, ax=None):
     return axes
 
 
-def claims(results, ax=None):
+def claims(results: Results, ax: Axes | None = None) -> Axes:
     """A paper's claims and what was measured: the measured value over the claimed one, 1 being the claim."""
     rows = _pandas.DataFrame(results[results["kind"] == "claim"]).reset_index(drop=True)
     axes = _axes(ax, height=1.2 + 0.32 * len(rows))
     names, ticks = [], []
-    for place, row in rows.iterrows():
+    for place, (_, row) in enumerate(rows.iterrows()):
+        verdict: Any = row.get("verdict")
         unit = f" {row['unit']}" if isinstance(row.get("unit"), str) and row["unit"] else ""
         names.append(f"{row['metric'].split('.')[-1]}: {row['scheme']}, {row['workload']}")
-        colour = _VERDICTS.get(row.get("verdict"), "#8c8c8c")
+        colour = _VERDICTS.get(verdict, "#8c8c8c")
         claimed, measured = row.get("paper_value"), row.get("value")
         if _pandas.isna(claimed) or _pandas.isna(measured) or claimed == 0:
-            axes.text(1, place, f" {_shown(row.get('verdict'))}", va="center", color=colour)
+            axes.text(1, place, f" {_shown(verdict)}", va="center", color=colour)
         else:
             axes.plot([1, measured / claimed], [place, place], color=colour, linewidth=1.5)
             axes.plot([1], [place], marker="|", color="#404040", markersize=9)
@@ -146,7 +178,7 @@ def claims(results, ax=None):
     axes.set_yticks(ticks, names)
     axes.axvline(1, color="#404040", linewidth=0.8)
     axes.margins(x=0.4, y=0.1)
-    axes.set_xlim(left=min(0.0, *(line.get_xdata()[-1] for line in axes.lines)))
+    axes.set_xlim(left=min(0.0, *map(_end, axes.lines)))
     axes.invert_yaxis()
     present = [name for name in _VERDICTS if name in set(rows.get("verdict", []))]
     _beside(axes, handles=[_patch(_VERDICTS[name], _shown(name)) for name in present])
@@ -155,13 +187,13 @@ def claims(results, ax=None):
     return axes
 
 
-def findings(results, ax=None):
+def findings(results: Results, ax: Axes | None = None) -> Axes:
     """Findings of ``check`` by class, and how much was tried."""
     attrs = results.attrs
     counts = _pandas.DataFrame(results).groupby("class", sort=False)["count"].sum() if len(results) else _pandas.Series(dtype=int)
     axes = _axes(ax, height=1.6 + 0.35 * max(1, len(counts)))
     if len(counts):
-        axes.barh(counts.index, counts.values, color=_HARMS["lost"])
+        axes.barh(counts.index, counts.tolist(), color=_HARMS["lost"])
         axes.invert_yaxis()
     else:
         axes.set_yticks([])
@@ -172,15 +204,19 @@ def findings(results, ax=None):
     return axes
 
 
-def _beside(axes, **options):
+def _beside(axes: Axes, **options: Any) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize="small", **options)
 
 
-def _shown(verdict):
+def _end(line: Any) -> float:
+    return float(line.get_xdata()[-1])
+
+
+def _shown(verdict: object) -> str:
     return verdict.replace("_", " ") if isinstance(verdict, str) else "not tested"
 
 
-def _patch(colour, label):
+def _patch(colour: str, label: str) -> Patch:
     from matplotlib.patches import Patch
 
     return Patch(color=colour, label=label)

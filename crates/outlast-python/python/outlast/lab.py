@@ -1,28 +1,41 @@
 """The laboratory as functions: each runs one command of ``outlast`` and returns its records as a data frame.
 
->>> import outlast                                                          # doctest: +SKIP
->>> runs = outlast.sim("hash", scheme=["swift", "undo"])                    # doctest: +SKIP
->>> runs.wide("throughput")                                                 # doctest: +SKIP
->>> runs.plot()                                                             # doctest: +SKIP
+>>> import outlast
+>>> runs = outlast.sim("hash", scheme=["swift", "undo"], transactions=300, keys=1000)
+>>> runs.wide("throughput").shape, runs.units["throughput"]
+((1, 2), 'tx/s')
+>>> axes = runs.plot()
 
 Options have the names of the command's, with underscores: ``lane_bytes=65536`` is ``--lane-bytes 65536``, ``shared=True`` is
-``--shared``, and ``set={"core.count": 4}`` is ``--set core.count=4``. A machine is a preset's name, a file, or a
-:class:`Machine`.
+``--shared``, and ``set={"core.count": 4}`` is ``--set core.count=4``. A list is joined by commas. ``outlast sim --help`` has the
+options of :func:`sim`, and so on. A machine is a preset's name, a file, or a :class:`Machine`; a work is a workload's name,
+a file ``.work``, or a :class:`outlast.work.Work`.
+
+Every function raises :class:`ValueError` with the command's line for bad input, :class:`TypeError` for an option of a type that
+no option has, :class:`outlast.Error` when the command fails, and :class:`FileNotFoundError` where there is none. Those that run
+something take ``timeout`` (seconds of this host, then :class:`subprocess.TimeoutExpired`), ``cwd``, the folder that the command
+runs in, and ``progress``, with which the command tells on standard error how far it is.
 """
 
 from __future__ import annotations
 
-import functools as _functools
 import json as _json
 import os as _os
 import shutil as _shutil
 import subprocess as _subprocess
 import sys as _sys
 import tempfile as _tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Number as _Number
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._outlast import Error
 from .machine import Machine
 from .results import Results, read
+
+if TYPE_CHECKING:
+    from .arguments import MachineLike, Option, Path, Settings, Words, WorkLike
+    from .crashed import Image, Page
 
 __all__ = [
     "Machine",
@@ -45,7 +58,10 @@ __all__ = [
 
 
 def command() -> str:
-    """The program that runs: ``OUTLAST_COMMAND``, the one beside this Python, or the first on the path."""
+    """The program that runs: ``OUTLAST_COMMAND``, the one beside this Python, or the first on the path.
+
+    Raises :class:`FileNotFoundError` where there is none.
+    """
     named = _os.environ.get("OUTLAST_COMMAND")
     if named:
         return named
@@ -56,49 +72,87 @@ def command() -> str:
     return found
 
 
-def _words(options):
-    words = []
+def _words(options: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
     for name, value in options.items():
         flag = "--" + name.rstrip("_").replace("_", "-")
         if value is None or value is False:
             continue
         if value is True:
             words.append(flag)
-        elif isinstance(value, dict):
+        elif isinstance(value, Mapping):
             for key, part in value.items():
                 words += [flag, f"{key}={_value(part)}"]
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, range)):
             words += [flag, ",".join(map(str, value))]
-        else:
+        elif isinstance(value, (str, _os.PathLike, _Number)):
             words += [flag, str(value)]
+        else:
+            raise TypeError(f"{name}={value!r}: expected text, a number, a truth value, or a list of them")
     return words
 
 
-def _value(value):
+def _value(value: object) -> str:
     # Several values of a key are one run each.
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return ",".join({True: "true", False: "false"}.get(part, str(part)) if isinstance(part, bool) else str(part) for part in values)
+    values = value if isinstance(value, (list, tuple, range)) else [value]
+    return ",".join(str(part).lower() if isinstance(part, bool) else str(part) for part in values)
 
 
-def run(*words, program=None, progress=False, timeout=None, cwd=None, machine=None, **options) -> Results:
+def run(
+    *words: str | int | _os.PathLike[str],
+    program: Words[Path] | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    machine: MachineLike | None = None,
+    config: MachineLike | None = None,
+    **options: Option,
+) -> Results:
     """Runs a command of ``outlast`` with ``--json``; its :class:`Results`.
 
-    Bad input is a :class:`ValueError` with the command's line. ``program`` is what ``check`` runs, a list of words. With
-    ``progress`` the command tells on standard error how far it is. ``machine`` and ``config`` take a :class:`Machine`.
+    ``program`` has the words of the program that ``check`` runs. ``machine`` and ``config`` are the same option.
+
+    >>> from outlast import lab
+    >>> lab.run("sim", "hash", scheme="swift", transactions=300, keys=1000)["scheme"].unique().tolist()
+    ['swift']
+    >>> lab.run("sim", "hash", scheme="swiftly")
+    Traceback (most recent call last):
+    ValueError: ...'swiftly'...
     """
+    return _results(words, {"config": config, **options}, program, machine, progress, timeout, cwd)
+
+
+def _results(
+    words: Iterable[object],
+    options: Mapping[str, Any],
+    program: Words[Path] | None = None,
+    machine: MachineLike | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+) -> Results:
     status, found = _told(words, {**options, "machine": machine}, program, progress, timeout, cwd)
     return Results.of(found, "bad" if status else "good")
 
 
-def _told(words, options, program=None, progress=False, timeout=None, cwd=None):
+def _told(
+    words: Iterable[object],
+    options: Mapping[str, Any],
+    program: Words[Path] | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+) -> tuple[int, dict[str, Any]]:
     """The exit status and the document of a command."""
+    options = dict(options)
     machine = options.pop("machine", None)
     if isinstance(options.get("config"), Machine):
-        machine = options.pop("config") if machine is None else machine
+        config = options.pop("config")
+        machine = config if machine is None else machine
     if machine is not None and not isinstance(machine, Machine):
         options["config"], machine = machine, None
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        names = {}
+        names: dict[str, str] = {}
         if machine is not None:
             of_machine, path = machine.words(folder)
             names = {path: machine.name} if path else {}
@@ -107,13 +161,27 @@ def _told(words, options, program=None, progress=False, timeout=None, cwd=None):
         return _run(line, program, progress, timeout, cwd, names)
 
 
-def document(words, names=None) -> dict:
-    """The JSON document that a command prints, as dictionaries and lists. ``names`` are texts to put in place of others."""
-    return _run(list(map(str, words)), names=names or {})[1]
+def document(words: Iterable[object], names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The JSON document that a command prints, as dictionaries and lists. ``names`` are texts to put in place of others.
+
+    >>> from outlast import lab
+    >>> sorted(lab.document(["schemes"]))
+    ['command', 'machine', 'outlast', 'records', 'seed']
+    """
+    return _run(list(map(str, words)), names=names)[1]
 
 
-def _run(words, program=None, progress=False, timeout=None, cwd=None, names=None):
+def _run(
+    words: Iterable[object],
+    program: Words[Path] | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    names: Mapping[str, str] | None = None,
+) -> tuple[int, dict[str, Any]]:
     line = [command(), *map(str, words), "--json"]
+    if isinstance(program, (str, bytes)):
+        raise TypeError(f"program={program!r}: expected a list of words, such as ['./engine', 'data']")
     if program is not None:
         line += ["--", *map(str, program)]
     said = None if progress else _subprocess.PIPE
@@ -132,40 +200,133 @@ def _run(words, program=None, progress=False, timeout=None, cwd=None, names=None
         raise Error(f"no results: {told or printed.strip()}") from None
 
 
-def sim(work, scheme=None, config=None, set=None, seed=1, **options) -> Results:
-    """Runs a workload, program or stream on the timed machine: ``outlast sim``. Values are of simulated time.
+def sim(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    seed: int = 1,
+    *,
+    machine: MachineLike | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
+    """Runs a workload, program or stream on the timed machine: ``outlast sim``.
 
-    ``set`` changes keys of the machine; a list of values runs each of them, and the key is a column of the frame.
+    A row for each scheme and metric: ``workload``, ``scheme``, ``machine``, ``guarantee``, ``metric``, ``value``, ``unit`` and the
+    sizes of the run. Values are of simulated time, ``throughput`` in tx/s and latencies in ns; ``sim_speed`` alone is of this
+    host. The same arguments give the same values everywhere.
+
+    ``set`` changes keys of the machine. A list of values runs each of them, and the key is a column of the frame.
+    ``machine`` and ``config`` are the same option. ``lab.run("sim", trace=FILE)`` runs a trace in place of a work.
+
+    >>> small = {"transactions": 300, "keys": 1000}
+    >>> runs = outlast.sim("hash", scheme="swift", set={"core.rob": [64, 224]}, **small)
+    >>> runs.wide("throughput", index="core.rob").index.tolist(), runs.units["latency_p99"]
+    ([64, 224], 'ns')
     """
-    return run("sim", work, scheme=scheme, config=config, set=set, seed=seed, **options)
+    given = {"scheme": scheme, "config": config, "set": set, "seed": seed, **options}
+    return _results(["sim", work], given, None, machine, progress, timeout, cwd)
 
 
-def compare(work=None, scheme=None, config=None, set=None, seed=1, out=None, **options) -> Results:
-    """Every scheme that applies on the same work: ``outlast compare``. ``out`` is a folder for its page, if that is wanted."""
+def compare(
+    work: WorkLike | None = None,
+    scheme: str | Sequence[str] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    seed: int = 1,
+    out: Path | None = None,
+    *,
+    machine: MachineLike | None = None,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
+    """Every scheme that applies on the same work, on the timed machine: ``outlast compare``.
+
+    Rows as those of :func:`sim`. Plain memory (``non-pers``) always runs; ``speed_over_plain`` is a scheme's throughput over
+    that of plain memory. ``lost`` and ``torn`` count wrong recoveries; ``recovery_host_time`` is of this host. ``out`` is a folder
+    for its page, if that is wanted.
+
+    >>> sides = outlast.compare("hash", scheme=["fwb", "undo-clwb"], transactions=100, footprint="64K")
+    >>> sides["scheme"].unique().tolist(), sides.units["speed_over_plain"]
+    (['non-pers', 'fwb', 'undo-clwb'], 'ratio')
+    """
     words = [] if work is None else [work]
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        options.update(scheme=scheme, config=config, set=set, seed=seed, out=out or folder)
-        return run("compare", *words, **options)
+        given = {**options, "scheme": scheme, "config": config, "set": set, "seed": seed, "out": out or folder}
+        return _results(["compare", *words], given, None, machine, progress, timeout, cwd)
 
 
-def bench(work, scheme=None, seed=1, **options) -> Results:
-    """Measures schemes on this machine, in turns: ``outlast bench``."""
+def bench(
+    work: WorkLike | Sequence[WorkLike],
+    scheme: str | Sequence[str] | None = None,
+    seed: int = 1,
+    *,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
+    """Measures the runtime's schemes on this host, in turns: ``outlast bench``.
+
+    A row for each scheme and metric, its ``value`` the median of ``rounds`` and ``p25`` and ``p75`` its quartiles, in ``unit``:
+    ``throughput`` in tx/s, ``tx_time`` and latencies in ns.
+
+    >>> runs = outlast.bench("words", scheme="swift", domain="process", rounds=2, turn_ms=1)
+    >>> {"value", "p25", "p75", "rounds"} <= {*runs.columns}, runs.units["tx_time"]
+    (True, 'ns')
+    """
     names = str(work) if isinstance(work, (str, _os.PathLike)) else ",".join(map(str, work))
-    return run("bench", names, scheme=scheme, seed=seed, **options)
+    given = {"scheme": scheme, "seed": seed, **options}
+    return _results(["bench", names], given, None, None, progress, timeout, cwd)
 
 
-def crash(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options) -> Results:
+def crash(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    seed: int = 1,
+    points: int | Literal["all"] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    machine: MachineLike | None = None,
+    *,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
     """Crashes a workload at ``points`` of its run, recovers, and judges.
 
     Schemes of the runtime run on models of caches (``outlast crash``), schemes of the machine on the timed machine
-    (``outlast sim --crash``; there caches of a few lines and a small program where nothing else is said). The first failing
-    points are ``failures`` of the results.
+    (``outlast sim --crash``; there caches of a few lines and a small program where nothing else is said).
+
+    Rows count, for each scheme and ``policy`` or ``machine``, ``images_verified``, ``lost`` and ``torn``; of the runtime's schemes
+    also ``crash_points`` and ``uncorrectable``. ``attrs["verdict"]`` is ``"bad"`` where one failed, and the first failing points
+    are :attr:`Results.failures`. A finding is no error. A ``machine``, ``config`` or ``set`` with a scheme of the runtime is a
+    :class:`ValueError`.
+
+    >>> judged = outlast.crash("words", scheme="swift", transactions=40, points=60, policy="lru")
+    >>> judged.attrs["verdict"], len(judged.failures), judged["metric"].tolist()[:3]
+    ('good', 0, ['crash_points', 'images_verified', 'lost'])
     """
-    words, options = _crash_options(work, scheme, seed, points, config, set, machine, options)
-    return run(*words, **options)
+    words, given = _crash_options(work, scheme, seed, points, config, set, machine, options)
+    return _results(words, given, None, given.pop("machine", None), progress, timeout, cwd)
 
 
-def _crash_options(work, scheme, seed, points, config, set, machine, options):
+def _crash_options(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None,
+    seed: int,
+    points: int | Literal["all"] | None,
+    config: MachineLike | None,
+    set: Settings | None,
+    machine: MachineLike | None,
+    options: Mapping[str, Any],
+) -> tuple[list[object], dict[str, Any]]:
     """The words and options of the command that crashes schemes of the runtime, or of the machine."""
     if not _is_of_machine(scheme):
         if config is not None or set is not None or machine is not None:
@@ -180,60 +341,113 @@ def _crash_options(work, scheme, seed, points, config, set, machine, options):
     return ["sim", work], {"scheme": scheme, "seed": seed, **crash, **small}
 
 
-def _is_of_machine(scheme):
+def _is_of_machine(scheme: str | Sequence[str] | None) -> bool:
     names = [scheme] if isinstance(scheme, str) else scheme or []
     names = [part for name in names for part in name.split(",")]
     kinds = {_kinds(command()).get(name) for name in names}
     return kinds == {"machine"}
 
 
-@_functools.cache
-def _kinds(_command):
-    return {row["scheme"]: row["of"] for row in document(["schemes"])["records"]}
+#: Of each command the kinds of its schemes.
+_KINDS: dict[str, dict[str, str]] = {}
+
+
+def _kinds(program: str) -> dict[str, str]:
+    if program not in _KINDS:
+        _KINDS[program] = {row["scheme"]: row["of"] for row in document(["schemes"])["records"]}
+    return _KINDS[program]
 
 
 def schemes() -> Results:
-    """All schemes, with what each promises: a frame."""
+    """All schemes, a row each: ``scheme``, ``of`` (``runtime`` or ``machine``), the ``guarantee`` that it gives, ``description``.
+
+    >>> known = outlast.schemes().set_index("scheme")
+    >>> known.loc["swift", ["of", "guarantee"]].tolist()
+    ['runtime', 'durable']
+    """
     return Results(document(["schemes"])["records"])
 
 
 def workloads() -> Results:
-    """All workloads: a frame."""
+    """All workloads, a row each: ``workload``, ``of`` (``runtime`` or ``machine``), ``description``, the ``scale`` as published.
+
+    >>> "hash" in set(outlast.workloads()["workload"])
+    True
+    """
     return Results(document(["workloads"])["records"])
 
 
-def image(work, scheme, point=None, policy=None, caches=None, seed=1, config=None, set=None, machine=None, **options):
+def image(
+    work: WorkLike,
+    scheme: str,
+    point: int | str | tuple[int, int | None] | None = None,
+    policy: str | Sequence[str] | None = None,
+    caches: str | Sequence[str] | None = None,
+    seed: int = 1,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    machine: MachineLike | None = None,
+    *,
+    points: int | Literal["all"] | None = None,
+    **options: Option,
+) -> Image:
     """One crash to look at, an :class:`outlast.crashed.Image`: the bytes, the journal, the recovery, and a page.
 
     ``point`` is a crash point, as :attr:`Results.failures` has them. For schemes of the runtime that is ``crash_op``:
     operations, or ``"1234+2"`` with two lines of the next operation; ``policy`` and ``caches`` are of these. For schemes of
     the machine it is ``crash_entry``, or the pair of it and ``resume_entry``; ``config``, ``set`` and ``machine`` are of
-    these. Without it the first failing point is shown; without a failing one that is a :class:`ValueError`.
+    these. Without it the first failing one of ``points`` is shown. Where none fails, and for a point behind the run's end, it
+    is a :class:`ValueError`.
+
+    >>> image = outlast.image("hash", "undo", point=400, keys=200, transactions=60)
+    >>> image.crashed.dtype, image.lines().shape[1], image.wrong
+    (dtype('uint8'), 64, None)
+    >>> outlast.image("hash", "redu", point=40)
+    <Image hash under redu, crash before entry 40: nothing is wrong>
     """
     from .crashed import Image
 
-    words, options = _crash_options(work, scheme, seed, options.pop("points", None), config, set, machine, options)
+    words, given = _crash_options(work, scheme, seed, points, config, set, machine, options)
     if _is_of_machine(scheme):
         if policy is not None or caches is not None:
             raise ValueError("policy and caches are of the runtime's schemes: those of the machine crash on a machine")
         if point is not None:
             entry, resumed = point if isinstance(point, tuple) else (point, None)
-            resumed = None if resumed is None else int(resumed)
-            options.update(crash=None, crash_entry=int(entry), resume_entry=resumed)
+            # Frames have NaN where there is none.
+            resumed = None if resumed is None or resumed != resumed else int(resumed)
+            given.update(crash=None, crash_entry=int(entry), resume_entry=resumed)
     else:
-        options.update(_of_point(scheme, point, policy, caches, seed))
+        given.update(_of_point(scheme, point, policy, caches, seed))
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        _told(words, {**options, "keep": folder})
+        _told(words, {**given, "keep": folder})
         return Image(folder)
 
 
-def _of_point(scheme, point, policy, caches, seed):
+def _of_point(
+    scheme: str,
+    point: int | str | tuple[int, int | None] | None,
+    policy: str | Sequence[str] | None,
+    caches: str | Sequence[str] | None,
+    seed: int,
+) -> dict[str, Any]:
     return {"scheme": scheme, "crash_op": point, "policy": policy, "caches": caches, "seed": seed}
 
 
-def explain(work=None, scheme=None, plant=None, policy="any", seed=1, **options):
+def explain(
+    work: WorkLike | None = None,
+    scheme: str | None = None,
+    plant: str | None = None,
+    policy: str = "any",
+    seed: int = 1,
+    **options: Option,
+) -> Page:
     """Explained crashes as the explorer's page, an :class:`outlast.crashed.Page`: of a paper's flaw (``"ARC-2"``), a planted bug
-    (``plant=``), or a scope. In a notebook it is shown at once."""
+    (``plant=``), or a scope. In a notebook it is shown at once; ``save("page.html")`` writes it.
+
+    >>> page = outlast.explain(plant="flush-wrong-address", scheme="undo")
+    >>> "flush-wrong-address" in page.html
+    True
+    """
     from .crashed import Page
 
     words = ["crash", *([] if work is None else [work]), "--explain", "--policy", policy]
@@ -244,16 +458,60 @@ def explain(work=None, scheme=None, plant=None, policy="any", seed=1, **options)
             return Page(page.read())
 
 
-def check(program, dir, then, seed=1, **options) -> Results:
-    """Crashes any program that writes files: ``outlast check``; a row for each finding, none where no state fails.
+def check(
+    program: Words[Path] | None,
+    dir: Path | None,
+    then: str | None,
+    seed: int = 1,
+    *,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
+    """Crashes any program that writes files, and has it recover: ``outlast check``.
 
-    ``program`` is a list of words, ``then`` the command that has it recover and judges. ``attrs`` has how much was tried:
-    ``states``, ``distinct``, ``moments``, ``exhausted``, ``cut_short``.
+    ``program`` is a list of words, ``dir`` the directory that it keeps its files in, ``then`` a line of the shell that recovers
+    and judges: status 0 where the state is right. In it ``{}`` is the directory of a state. With ``judge=`` or ``server=`` in its
+    place ``then`` is ``None``; with ``run=FILE``, a run that ``save=FILE`` has kept, ``program`` and ``dir`` are.
+
+    A row for each finding: its ``class``, the first failing ``state`` and the ``count`` of them, the write that it lost (``lost``)
+    and a later one that it kept (``kept``), the ``remedy``, ``wrong``, the check's answer, and the command that shows it again
+    (``replay``). Where no state fails there is no row. ``attrs`` has the ``verdict``, and counts of the crash ``moments``, of the
+    ``exhausted`` ones, whose states were all tried, and of ``states``, which have ``distinct`` contents. ``cut_short`` is whether
+    the budget ended it. A system that refuses to trace is a :class:`ValueError`.
+
+    >>> import tempfile
+    >>> data = tempfile.mkdtemp()
+    >>> program = ["/bin/sh", "-c", 'echo I 1; echo one >"$0/log"; echo A 1', data]
+    >>> found = outlast.check(program, data, "[ $OUTLAST_ACKED = 0 ] || grep -q one {}/log")
+    >>> found.attrs["verdict"], sorted(found["class"])
+    ('bad', ['directory not synced', 'file not synced'])
     """
-    return run("check", program=program, dir=dir, then=then, seed=seed, **options)
+    given = {"dir": dir, "then": then, "seed": seed, **options}
+    return _results(["check"], given, program, None, progress, timeout, cwd)
 
 
-def reproduce(paper, figure=None, scale="quick", seed=1, out=None, **options) -> Results:
-    """A paper's figures again, claimed and measured: ``outlast reproduce``. ``out`` is a folder for its page, if wanted."""
+def reproduce(
+    paper: str,
+    figure: str | Sequence[str] | None = None,
+    scale: Literal["quick", "full"] = "quick",
+    seed: int = 1,
+    out: Path | None = None,
+    *,
+    progress: bool = False,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    **options: Option,
+) -> Results:
+    """A paper's figures again, claimed and measured: ``outlast reproduce``. ``"quick"`` takes minutes, ``"full"`` hours.
+
+    Rows of ``kind`` ``"claim"`` have a paper's ``claim``, its ``paper_value`` and the measured ``value`` in ``unit``, and the
+    ``verdict``: ``reached``, ``not_reached``, ``contradictory`` or ``not_testable``. The others are the measurements.
+    ``out`` is a folder for its page, if that is wanted.
+
+    >>> outlast.reproduce("ehou", figure="assumptions").plot()                         # doctest: +SKIP
+    """
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        return run("reproduce", paper, figure=figure, scale=scale, seed=seed, out=out or folder, **options)
+        given = {"figure": figure, "scale": scale, "seed": seed, "out": out or folder, **options}
+        return _results(["reproduce", paper], given, None, None, progress, timeout, cwd)

@@ -1,9 +1,13 @@
 """Machines as objects: a preset or a TOML file, with changes.
 
->>> from outlast import lab                                                 # doctest: +SKIP
->>> machine = lab.Machine.of("archapt")                                     # doctest: +SKIP
->>> machine.core.count = 4                                                  # doctest: +SKIP
->>> lab.sim("hash", scheme="fwb", machine=machine)                          # doctest: +SKIP
+>>> machine = outlast.Machine.of("archapt")
+>>> machine.core.count = 4
+>>> machine["core.clock"] = "3 GHz"
+>>> machine
+<Machine archapt, core.count=4, core.clock=3 GHz>
+>>> runs = outlast.sim("hash", scheme="fwb", machine=machine, threads=2, transactions=50, footprint="64K")
+>>> runs["machine"].unique().tolist(), runs["threads"].unique().tolist()
+(['archapt'], [2])
 """
 
 from __future__ import annotations
@@ -11,20 +15,27 @@ from __future__ import annotations
 import os as _os
 import tempfile as _tempfile
 import tomllib as _tomllib
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Never
+
+if TYPE_CHECKING:
+    from .arguments import Path, Value
 
 __all__ = ["Machine"]
 
 
 class _Section:
-    """The keys of a machine that begin with the same word."""
+    """The keys of a machine that begin with the same word, as attributes."""
 
     __slots__ = ("_machine", "_name")
+    _machine: Machine
+    _name: str
 
-    def __init__(self, machine, name):
+    def __init__(self, machine: Machine, name: str) -> None:
         object.__setattr__(self, "_machine", machine)
         object.__setattr__(self, "_name", name)
 
-    def __getattr__(self, key):
+    def __getattr__(self, key: str) -> Any:
         if key.startswith("__"):
             raise AttributeError(key)
         try:
@@ -32,13 +43,13 @@ class _Section:
         except ValueError as error:
             raise AttributeError(str(error)) from None
 
-    def __setattr__(self, key, value):
+    def __setattr__(self, key: str, value: Value) -> None:
         self._machine[f"{self._name}.{key}"] = value
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [key.split(".", 1)[1] for key in self._machine if key.startswith(self._name + ".")]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "\n".join(f"{self._name}.{key} = {getattr(self, key)}" for key in dir(self))
 
 
@@ -47,10 +58,23 @@ class Machine:
 
     Keys are those that ``outlast sim machines`` lists, as attributes (``machine.core.count = 4``) or items
     (``machine["llc.size"] = "16 MiB"``). Values are numbers, truth values, or text with a unit. A wrong key or value is a
-    :class:`ValueError` with the command's line, at once. A machine can be pickled: it carries its file's text.
+    :class:`ValueError` with the command's line, at once; reading an attribute that is no key is an :class:`AttributeError`.
+    A machine can be pickled: it carries its file's text. It compares by name, text and changes.
+
+    >>> machine = outlast.Machine("tiny", set={"core.count": 2})
+    >>> machine.core.count, machine["core.clock"], "core.cluck" in machine
+    (2, '2500 MHz', False)
+    >>> machine.core.clock = "fast"
+    Traceback (most recent call last):
+    ValueError: ...core.clock...
     """
 
-    def __init__(self, name="server", *, text=None, set=None):
+    _name: str
+    _text: str | None
+    _set: dict[str, str]
+    _values: dict[str, Any] | None
+
+    def __init__(self, name: str = "server", *, text: str | None = None, set: Mapping[str, Value] | None = None) -> None:
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_text", text)
         object.__setattr__(self, "_set", {})
@@ -60,8 +84,11 @@ class Machine:
             self[key] = value
 
     @classmethod
-    def of(cls, source="server", **set):
-        """A preset by its name, or a machine file (``.toml``). ``set`` changes keys: ``of("hwl", **{"core.count": 2})``."""
+    def of(cls, source: Path = "server", **set: Value) -> Machine:
+        """A preset by its name, or a machine file (``.toml``). ``set`` changes keys: ``of("hwl", **{"core.count": 2})``.
+
+        A name that no preset has is a :class:`ValueError` that says the nearest one.
+        """
         source = _os.fspath(source)
         if not source.endswith(".toml"):
             return cls(source, set=set)
@@ -69,45 +96,49 @@ class Machine:
             return cls(_os.path.basename(source), text=file.read(), set=set)
 
     @classmethod
-    def toml(cls, text, name="machine.toml"):
-        """A machine from the text of a machine file."""
+    def toml(cls, text: str, name: str = "machine.toml") -> Machine:
+        """A machine from the text of a machine file; results call it by ``name``.
+
+        >>> outlast.Machine.toml('base = "tiny"\\n[core]\\ncount = 2', name="mine").core.count
+        2
+        """
         _tomllib.loads(text)
         return cls(name if name.endswith(".toml") else f"{name}.toml", text=text)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The preset's or the file's name, as results have it in ``machine``."""
         return self._name
 
     @property
-    def changes(self):
+    def changes(self) -> dict[str, str]:
         """The keys that were set, with their values as the command takes them."""
         return dict(self._set)
 
-    def copy(self):
-        """Another machine that is the same."""
+    def copy(self) -> Machine:
+        """An equal machine; changes of the one leave the other as it is."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
         return other
 
-    def keys(self):
-        """All keys."""
+    def keys(self) -> KeysView[str]:
+        """All keys, as ``"core.count"``."""
         return self._values_now().keys()
 
-    def items(self):
-        """All keys with their values."""
+    def items(self) -> ItemsView[str, Any]:
+        """All keys with their values: ``int``, ``float``, ``bool``, or ``str`` with a unit."""
         return self._values_now().items()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._values_now())
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values_now())
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return key in self._values_now()
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         values = self._values_now()
         if key not in values:
             # The command's own line, which names the nearest key.
@@ -115,12 +146,12 @@ class Machine:
             raise ValueError(f"no key is named {key!r}")
         return values[key]
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: str, value: Value) -> None:
         changed = {**self._set, key: _text_of(value)}
         object.__setattr__(self, "_values", self._described(changed))
         object.__setattr__(self, "_set", changed)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> _Section:
         if name.startswith("_"):
             raise AttributeError(name)
         sections = {key.split(".")[0] for key in self._values_now()}
@@ -128,32 +159,40 @@ class Machine:
             raise AttributeError(f"a machine has no {name!r}: it has {', '.join(sorted(sections))}")
         return _Section(self, name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Never) -> None:
         raise AttributeError(f"{name} is no key: machine.core.count = 4 or machine['core.count'] = 4 would be right")
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *sorted({key.split(".")[0] for key in self._values_now()})]
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self.__getstate__() == other.__getstate__()
 
-    __hash__ = None
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"name": self._name, "text": self._text, "set": dict(self._set)}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, "_" + name, value)
         object.__setattr__(self, "_values", None)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         changes = ", ".join(f"{key}={value}" for key, value in self._set.items())
         return f"<Machine {self._name}{', ' if changes else ''}{changes}>"
 
-    def to_toml(self):
-        """The text of a machine file with all of its changes."""
-        sections = {}
+    def to_toml(self) -> str:
+        """The text of a machine file with all of its changes.
+
+        >>> print(outlast.Machine.of("tiny", **{"core.count": 2}).to_toml())
+        base = "tiny"
+        <BLANKLINE>
+        [core]
+        count = 2
+        <BLANKLINE>
+        """
+        sections: dict[str, dict[str, str]] = {}
         base = "server" if self._text is not None else self._name
         if self._text is not None:
             for name, value in _tomllib.loads(self._text).items():
@@ -169,9 +208,9 @@ class Machine:
             lines += ["", f"[{section}]", *(f"{name} = {_toml(value)}" for name, value in keys.items())]
         return "\n".join(lines) + "\n"
 
-    def words(self, folder):
+    def words(self, folder: Path) -> tuple[list[str], str | None]:
         """The command's options for it; a machine file is written to ``folder``. Returns them and the file's path, if any."""
-        path = None
+        path: str | None = None
         if self._text is not None:
             path = _os.path.join(folder, self._name)
             with open(path, "w", encoding="utf-8") as file:
@@ -181,12 +220,14 @@ class Machine:
             words += ["--set", f"{key}={value}"]
         return words, path
 
-    def _values_now(self):
-        if self._values is None:
-            object.__setattr__(self, "_values", self._described(self._set))
-        return self._values
+    def _values_now(self) -> dict[str, Any]:
+        values = self._values
+        if values is None:
+            values = self._described(self._set)
+            object.__setattr__(self, "_values", values)
+        return values
 
-    def _described(self, changes):
+    def _described(self, changes: Mapping[str, str]) -> dict[str, Any]:
         from . import lab
 
         with _tempfile.TemporaryDirectory() as folder:
@@ -198,16 +239,17 @@ class Machine:
         return {row["name"]: _value_of(row["value"]) for row in rows if row["kind"] == "key" and "schemes" not in row}
 
 
-def _text_of(value):
+def _text_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-def _value_of(text):
+def _value_of(text: str) -> bool | int | float | str:
     if text in ("true", "false"):
         return text == "true"
-    for kind in (int, float):
+    kinds: tuple[type[int], type[float]] = (int, float)
+    for kind in kinds:
         try:
             return kind(text)
         except ValueError:
@@ -215,6 +257,6 @@ def _value_of(text):
     return text
 
 
-def _toml(text):
+def _toml(text: str) -> str:
     value = _value_of(text)
     return f'"{text}"' if isinstance(value, str) else text

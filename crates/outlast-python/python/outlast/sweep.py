@@ -1,12 +1,14 @@
 """Sweeps: one function of the laboratory at every point of a grid, on the cores here, on a Dask cluster, or as a Slurm array.
 
->>> import outlast                                                                              # doctest: +SKIP
->>> grid = {"work": ["hash", "btree"], "scheme": ["swift", "undo"], "seed": [1, 2]}            # doctest: +SKIP
->>> outlast.sweep(outlast.sim, grid, file="sweep.parquet")                                      # doctest: +SKIP
+>>> grid = {"work": ["hash", "btree"], "scheme": "swift", "seed": [1, 2], "transactions": 300, "keys": 1000}
+>>> runs = outlast.sweep(outlast.sim, grid)
+>>> runs[["at_work", "at_seed"]].drop_duplicates().values.tolist()
+[['hash', 1], ['hash', 2], ['btree', 1], ['btree', 2]]
 >>> outlast.sweep(outlast.sim, grid, file="sweep.parquet", client=dask_client)                  # doctest: +SKIP
 
-The frame is the same wherever the points ran: rows in the order of the grid, with the point's arguments in front. A point
-whose process dies is run once more and then has a row with its ``error``. With ``file`` a sweep that was interrupted goes on.
+The frame is the same wherever the points ran: rows in the order of the grid, with the point's arguments in front (``at_work``
+and so on). A point whose process dies is run once more and then has a row with its ``error``. With ``file`` a sweep that was
+interrupted goes on. Speeds of this host (``sim_speed`` and its kin) are left out, except in sweeps of ``bench``.
 
 :func:`crash` and :func:`check` divide one campaign into parts: together they try exactly what one run tries.
 """
@@ -17,55 +19,128 @@ import base64 as _base64
 import concurrent.futures as _futures
 import itertools as _itertools
 import json as _json
+import operator as _operator
 import os as _os
 import re as _re
 import sys as _sys
 import tempfile as _tempfile
 import time as _time
 import types as _types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import pandas as _pandas
 
 from . import lab as _lab
+from ._outlast import Error as _Error
 from .results import Results, _common
+
+if TYPE_CHECKING:
+    from .arguments import Client, Function, Grid, MachineLike, Option, Path, Progress, Settings, Words, WorkLike
 
 __all__ = ["check", "collect", "crash", "points", "run", "slurm"]
 
 
-def points(grid):
-    """The points of a grid, dictionaries of arguments, in order: the last name changes fastest."""
-    lists = {
+_F = TypeVar("_F")
+#: The records of points by the points' keys.
+_Done = dict[str, _pandas.DataFrame]
+
+
+def points(grid: Grid) -> list[dict[str, Any]]:
+    """The points of a grid, dictionaries of arguments, in order: the last name changes fastest.
+
+    A list, tuple or range has the values of its name; anything else is the one value. A list that is a value itself stands in
+    another one: ``{"scheme": [["swift", "undo"]]}`` has both schemes at each point.
+
+    >>> outlast.sweep.points({"work": "hash", "seed": range(2), "set": {"core.rob": 64}})
+    [{'work': 'hash', 'seed': 0, 'set': {'core.rob': 64}}, {'work': 'hash', 'seed': 1, 'set': {'core.rob': 64}}]
+    """
+    if not isinstance(grid, Mapping):
+        raise TypeError(f"a grid has values by their names, such as {{'work': ['hash', 'btree']}}, and is not {grid!r}")
+    lists: dict[str, list[Any]] = {
         name: list(values) if isinstance(values, (list, tuple, range)) else [values]
         for name, values in grid.items()
     }
     return [dict(zip(lists, values)) for values in _itertools.product(*lists.values())]
 
 
-def run(function, grid=None, workers=None, client=None, file=None, progress=None) -> Results:
+@overload
+def run(
+    function: Function,
+    grid: Grid,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+) -> Results: ...
+@overload
+def run(
+    function: Grid,
+    grid: None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+) -> Results: ...
+def run(
+    function: Function | Grid,
+    grid: Grid | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+) -> Results:
     """Runs a function of :mod:`outlast.lab` at each point of a grid: its :class:`~outlast.lab.Results`.
 
-    ``workers`` is how many run at a time here, a core each if not given; with ``client``, a Dask client, they run on its
-    cluster. ``file`` is a Parquet file that keeps what is done; points that failed are tried again. ``progress`` is called
-    with (done, all, seconds); ``True`` prints that on standard error. ``run(grid)`` sweeps ``sim``.
+    ``function`` is one that returns results: ``sim``, ``compare``, ``crash``, ``bench``, ``check``, ``reproduce``. ``grid`` has its
+    arguments, each with a value or a list of values. ``run(grid)`` sweeps ``sim``.
+
+    ``workers`` run at a time here, one for each core if not given; with ``client``, a Dask client, points run on its
+    cluster. ``file`` is a Parquet file that keeps the records of points that are done; points that failed are tried again.
+    ``progress`` is called with (done, all, seconds); ``True`` prints that on standard error.
+
+    Columns are those of the function, behind the point's arguments ``at_NAME`` (lists, dictionaries and machines as text); a
+    point that failed has one row with its ``error``. Where all points are bad input the sweep raises :class:`ValueError`.
+
+    >>> small = {"transactions": 300, "keys": 1000}
+    >>> runs = outlast.sweep(outlast.sim, {"work": "hash", "scheme": ["swift", "swiftly"], **small})
+    >>> runs["at_scheme"].unique().tolist(), runs["error"].dropna().size
+    (['swift', 'swiftly'], 1)
     """
     if grid is None:
-        function, grid = _lab.sim, function
+        if not isinstance(function, Mapping):
+            raise TypeError("a sweep needs a grid: sweep(outlast.sim, {'work': ['hash', 'btree'], 'seed': [1, 2]})")
+        return run(_lab.sim, function, workers, client, file, progress)
     return _joined(_run(_name(function), points(grid), {}, workers, client, file, progress))
 
 
-def _run(name, wanted, common, workers, client, file, progress):
+def _run(
+    name: str,
+    wanted: Sequence[dict[str, Any]],
+    common: Mapping[str, Any],
+    workers: int | None,
+    client: Client | None,
+    file: Path | None,
+    progress: Progress | None,
+) -> list[_pandas.DataFrame]:
     """The frames of the points, in their order."""
     done = _load(file)
     left = [point for point in wanted if _key(point) not in done]
-    tell = progress if callable(progress) else _printed if progress else lambda *_: None
+    tell = progress if callable(progress) else _printed if progress else _silent
     start = stored = _time.monotonic()
     count = len(wanted) - len(left)
+    futures: dict[Any, dict[str, Any]]
+    finished: Iterable[Any]
+    executor = None
     if client is not None:
-        from dask.distributed import as_completed
+        if not callable(getattr(client, "map", None)):
+            raise TypeError(f"client={client!r}: expected a client of Dask's, such as dask.distributed.Client({client!r})")
+        import dask.distributed
 
+        completed: Callable[..., Iterable[Any]] = dask.distributed.as_completed
         shared = client.scatter(common, broadcast=True) if common else {}
         futures = dict(zip(client.map(_at, [name] * len(left), left, [shared] * len(left), pure=False, retries=2), left))
-        finished, executor = as_completed(futures), None
+        finished = completed(futures)
     else:
         executor = _futures.ThreadPoolExecutor(workers or _os.cpu_count())
         futures = {executor.submit(_at, name, point, common): point for point in left}
@@ -100,12 +175,13 @@ def _run(name, wanted, common, workers, client, file, progress):
     return frames
 
 
-def _joined(frames):
+def _joined(frames: Sequence[_pandas.DataFrame]) -> Results:
     """One frame of all, with the units of each."""
     if not frames:
         return Results()
     whole = Results(_pandas.concat([_pandas.DataFrame(frame) for frame in frames], ignore_index=True))
-    whole = whole[sorted(whole.columns, key=_place)]
+    names = sorted((str(name) for name in whole.columns), key=_place)
+    whole = Results(whole[names])
     whole.attrs = _common([{"units": frame.attrs.get("units", {})} for frame in frames])
     whole.attrs["units"] = whole.units
     return whole
@@ -118,7 +194,7 @@ _RECORD = (
 ).split()
 
 
-def _place(column):
+def _place(column: str) -> tuple[int, int, str]:
     if column.startswith("at_"):
         return (0, 0, "")
     if column == "error":
@@ -126,21 +202,25 @@ def _place(column):
     return (1, _RECORD.index(column), "") if column in _RECORD else (2, 0, column)
 
 
-def _name(function):
-    name = getattr(function, "__name__", "")
-    if name not in _lab.__all__ or getattr(_lab, name) is not function:
-        raise TypeError(f"a sweep runs a function of outlast.lab, and not {function!r}")
+#: Functions that return results.
+_SWEPT = ["sim", "compare", "crash", "check", "bench", "reproduce", "run", "schemes", "workloads"]
+
+
+def _name(function: object) -> str:
+    name: str = getattr(function, "__name__", "")
+    if name not in _SWEPT or getattr(_lab, name) is not function:
+        raise TypeError(f"a sweep runs a function of outlast.lab that returns results ({', '.join(_SWEPT[:6])}), and not {function!r}")
     return name
 
 
-def _at(name, point, common):
+def _at(name: str, point: dict[str, Any], common: Mapping[str, Any]) -> _pandas.DataFrame:
     """Runs a function of the laboratory at a point; its records with the point's arguments in front."""
-    function = _PARTS.get(name) or getattr(_lab, name)
+    function: Callable[..., Results] = _PARTS.get(name) or getattr(_lab, name)
     for is_last in (False, True):
         try:
             results = function(**point, **common)
             break
-        except (_lab.Error, OSError) as error:
+        except (_Error, OSError) as error:
             if is_last:
                 return _failed(point, error)
     frame = _pandas.DataFrame(results)
@@ -157,20 +237,20 @@ def _at(name, point, common):
 _OF_HOST = ["sim_speed", "recovery_host_time", "verify_rate"]
 
 
-def _failed(point, error):
+def _failed(point: Mapping[str, Any], error: Exception) -> _pandas.DataFrame:
     return _pandas.DataFrame([{**_columns(point), "error": str(error) or type(error).__name__}])
 
 
-def _columns(point):
+def _columns(point: Mapping[str, Any]) -> dict[str, str | int | float]:
     plain = {name: value if isinstance(value, (str, int, float)) else _json.dumps(value, default=repr) for name, value in point.items()}
     return {f"at_{name}": value for name, value in plain.items()}
 
 
-def _key(point):
+def _key(point: Mapping[str, Any]) -> str:
     return _json.dumps(_columns(point), sort_keys=True)
 
 
-def _store(file, done):
+def _store(file: Path, done: _Done) -> None:
     """Replaces the file by one with all that is done, whole or not at all."""
     frames = [_pandas.DataFrame(frame).assign(point=key) for key, frame in done.items() if "error" not in frame.columns]
     if not frames:
@@ -180,7 +260,7 @@ def _store(file, done):
     _write(whole, _os.fspath(file))
 
 
-def _write(frame, file):
+def _write(frame: _pandas.DataFrame, file: str) -> None:
     beside = f"{file}.{_os.getpid()}"
     frame.to_parquet(beside)
     # What a crash leaves under the name is then the old content or the new one.
@@ -194,7 +274,7 @@ def _write(frame, file):
         _os.close(folder)
 
 
-def _load(file):
+def _load(file: Path | None) -> _Done:
     if file is None:
         return {}
     file = _os.fspath(file)
@@ -207,31 +287,142 @@ def _load(file):
     if not _os.path.exists(file):
         return {}
     stored = _pandas.read_parquet(file)
-    return {key: rows.drop(columns="point").dropna(axis=1, how="all") for key, rows in stored.groupby("point", sort=False)}
+    return {str(key): rows.drop(columns="point").dropna(axis=1, how="all") for key, rows in stored.groupby("point", sort=False)}
 
 
-def _printed(done, all, seconds):
+def _silent(done: int, all: int, seconds: float) -> None:
+    pass
+
+
+def _printed(done: int, all: int, seconds: float) -> None:
     print(f"\r{done} of {all} points, {seconds:.0f} s", end="" if done < all else "\n", file=_sys.stderr, flush=True)
 
 
 # Campaigns in parts.
 
 
-def crash(work, scheme=None, parts=None, seed=1, workers=None, client=None, file=None, progress=None, slurm=None, **options):
-    """A crash campaign (:func:`outlast.lab.crash`) in ``parts``: the same points and findings, whatever their number is.
+@overload
+def crash(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    slurm: None = None,
+    *,
+    points: int | Literal["all"] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    machine: MachineLike | None = None,
+    **options: Option,
+) -> Results: ...
+@overload
+def crash(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    *,
+    slurm: Path,
+    points: int | Literal["all"] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    machine: MachineLike | None = None,
+    **options: Option,
+) -> str: ...
+def crash(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    slurm: Path | None = None,
+    **options: Any,
+) -> Results | str:
+    """A crash campaign (:func:`outlast.lab.crash`) in ``parts``: the same points and findings for every number of parts.
 
-    Every point is judged, also behind a failing one. With ``slurm``, a folder, it writes an array there, of which
-    :func:`collect` makes the results.
+    ``parts`` is four for each worker if not given; the other arguments are those of :func:`run` and of
+    :func:`outlast.lab.crash`, and so are the rows. Every point is judged, also behind a failing one. A part that does not end is
+    an :class:`outlast.Error`; with ``file`` the next call goes on with the parts that are left.
+
+    With ``slurm``, a folder, it writes an array there and returns the script's path; :func:`collect` makes the results.
+
+    >>> options = {"keys": 200, "transactions": 60, "points": 60, "policy": "lru"}
+    >>> judged = outlast.sweep.crash("hash", "swift", parts=2, **options)
+    >>> judged.attrs["verdict"], judged["scheme"].unique().tolist()
+    ('good', ['swift'])
     """
     head = {"work": work, "scheme": scheme, "seed": seed, **options}
     return _in_parts("crash", head, {}, parts, workers, client, file, progress, slurm)
 
 
-def check(program, dir, then, parts=None, seed=1, workers=None, client=None, file=None, progress=None, slurm=None, save=None, **options):
-    """A check of a program (:func:`outlast.lab.check`) in ``parts``: the same states and findings, whatever their number is.
+@overload
+def check(
+    program: Words[Path],
+    dir: Path,
+    then: str | None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    slurm: None = None,
+    save: Path | None = None,
+    **options: Option,
+) -> Results: ...
+@overload
+def check(
+    program: Words[Path],
+    dir: Path,
+    then: str | None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    *,
+    slurm: Path,
+    save: Path | None = None,
+    **options: Option,
+) -> str: ...
+def check(
+    program: Words[Path],
+    dir: Path,
+    then: str | None,
+    parts: int | None = None,
+    seed: int = 1,
+    workers: int | None = None,
+    client: Client | None = None,
+    file: Path | None = None,
+    progress: Progress | None = None,
+    slurm: Path | None = None,
+    save: Path | None = None,
+    **options: Any,
+) -> Results | str:
+    """A check of a program (:func:`outlast.lab.check`) in ``parts``: the same states and findings for every number of parts.
 
-    The program runs once, here; ``save`` keeps the captured run. ``then`` runs wherever a part does, in this folder if it is
-    there. ``budget`` is that of each part.
+    The program runs once, here; ``save`` keeps the captured run. ``then`` runs on each worker, in this folder if it is
+    there. ``budget``, in seconds, is that of each part. Arguments, rows and errors are otherwise those of :func:`crash` and
+    :func:`outlast.lab.check`. A run that cannot be captured whole is a :class:`ValueError`.
+
+    >>> import tempfile
+    >>> data = tempfile.mkdtemp()
+    >>> program = ["/bin/sh", "-c", 'echo I 1; echo one >"$0/log"; sync "$0/log" "$0"; echo A 1', data]
+    >>> found = outlast.sweep.check(program, data, "[ $OUTLAST_ACKED = 0 ] || grep -q one {}/log", parts=2)
+    >>> found.attrs["verdict"], len(found)
+    ('good', 0)
     """
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         captured = save or _os.path.join(folder, "run")
@@ -241,15 +432,26 @@ def check(program, dir, then, parts=None, seed=1, workers=None, client=None, fil
         if found["not_measured"]:
             raise ValueError(f"not measured: {'; '.join(found['not_measured'])}")
         with open(captured, "rb") as file_:
-            common = {"captured": file_.read(), "cwd": _os.getcwd(), "name": save}
+            common = {"captured": file_.read(), "cwd": _os.getcwd(), "name": None if save is None else _os.fspath(save)}
     of_parts = {name: value for name, value in options.items() if name not in ("time", "exact", "marks_fd", "issued", "acked")}
     head = {"then": then, "seed": seed, **of_parts}
     return _in_parts("check", head, common, parts, workers, client, file, progress, slurm)
 
 
-def _in_parts(kind, head, common, parts, workers, client, file, progress, folder):
+def _in_parts(
+    kind: Literal["crash", "check"],
+    head: Mapping[str, Any],
+    common: Mapping[str, Any],
+    parts: int | None,
+    workers: int | None,
+    client: Client | None,
+    file: Path | None,
+    progress: Progress | None,
+    folder: Path | None,
+) -> Results | str:
     if parts is None:
-        parts = 4 * (sum(client.nthreads().values()) if client is not None else workers or _os.cpu_count())
+        parts = 4 * (sum(client.nthreads().values()) if client is not None else workers or _os.cpu_count() or 1)
+    parts = _operator.index(parts)
     if parts < 1:
         raise ValueError(f"{parts} parts: at least 1 would be right")
     wanted = [{**head, "part": f"{number}/{parts}"} for number in range(1, parts + 1)]
@@ -258,16 +460,25 @@ def _in_parts(kind, head, common, parts, workers, client, file, progress, folder
     frames = _run(f"_{kind}", wanted, common, workers, client, file, progress)
     lost = [frame for frame in frames if "error" in frame.columns]
     if lost:
-        raise _lab.Error(f"{len(lost)} of {parts} parts did not end: {lost[0]['error'].iloc[0]}; again with file= they go on")
+        raise _Error(f"{len(lost)} of {parts} parts did not end: {lost[0]['error'].iloc[0]}; again with file= they go on")
     return _whole(f"_{kind}", frames)
 
 
-def _crash_part(work, scheme=None, seed=1, points=None, config=None, set=None, machine=None, **options):
-    words, options = _lab._crash_options(work, scheme, seed, points, config, set, machine, options)
-    return _packed(_lab._told(words, options))
+def _crash_part(
+    work: WorkLike,
+    scheme: str | Sequence[str] | None = None,
+    seed: int = 1,
+    points: int | Literal["all"] | None = None,
+    config: MachineLike | None = None,
+    set: Settings | None = None,
+    machine: MachineLike | None = None,
+    **options: Any,
+) -> Results:
+    words, given = _lab._crash_options(work, scheme, seed, points, config, set, machine, options)
+    return _packed(_lab._told(words, given))
 
 
-def _check_part(then, captured, cwd, name, **options):
+def _check_part(then: str | None, captured: bytes, cwd: str, name: str | None, **options: Any) -> Results:
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         path = _os.path.join(folder, "run")
         with open(path, "wb") as file:
@@ -277,18 +488,18 @@ def _check_part(then, captured, cwd, name, **options):
         return _packed(_lab._run(words, cwd=here, names={path: name or "RUN"}))
 
 
-def _packed(found):
+def _packed(found: tuple[int, dict[str, Any]]) -> Results:
     status, document = found
     return Results([{"status": status, "document": _json.dumps(document)}])
 
 
-_PARTS = {"_crash": _crash_part, "_check": _check_part}
+_PARTS: dict[str, Callable[..., Results]] = {"_crash": _crash_part, "_check": _check_part}
 
 
-def _whole(name, frames):
+def _whole(name: str, frames: Sequence[_pandas.DataFrame]) -> Results:
     """The results of all parts as one."""
     documents = [_json.loads(frame["document"].iloc[0]) for frame in frames]
-    verdict = "bad" if any(frame["status"].iloc[0] for frame in frames) else "good"
+    verdict: Literal["good", "bad"] = "bad" if any(frame["status"].iloc[0] for frame in frames) else "good"
     whole = _merged_crashes(documents) if name == "_crash" else _merged_checks(documents)
     whole["command"] = _re.sub(r" --part \d+/\d+", "", whole["command"])
     return Results.of(whole, verdict)
@@ -299,8 +510,10 @@ _FAILURES_KEPT = 16
 _CACHES = ["tiny", "tiny-exclusive", "small", "server", "server-16th"]
 
 
-def _merged_crashes(documents):
-    head, records, order = documents[0], {}, []
+def _merged_crashes(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    head = documents[0]
+    records: dict[str, dict[str, Any]] = {}
+    order: list[tuple[str, str | None]] = []
     for document in documents:
         for record in document["records"]:
             identity = {name: value for name, value in record.items() if name not in ("value", "reason")}
@@ -313,7 +526,7 @@ def _merged_crashes(documents):
 
     machines = list(dict.fromkeys(failure.get("machine") for document in documents for failure in document.get("failures", [])))
 
-    def place(failure):
+    def place(failure: Mapping[str, Any]) -> tuple[int, ...]:
         operations, _, lines = failure.get("crash_op", "0").partition("+")
         caches = failure.get("caches")
         of_caches = _CACHES.index(caches) if caches in _CACHES else -1
@@ -322,7 +535,8 @@ def _merged_crashes(documents):
         # What one crash point leads to stands in one part, in its order.
         return machine, of_scheme, of_caches, int(operations), int(lines or 0), failure.get("crash_entry", 0)
 
-    failures, kept = [], {}
+    failures: list[dict[str, Any]] = []
+    kept: dict[tuple[str | None, ...], int] = {}
     for failure in sorted((failure for document in documents for failure in document.get("failures", [])), key=place):
         machine = tuple(failure.get(name) for name in ("scheme", "policy", "caches", "machine"))
         kept[machine] = kept.get(machine, 0) + 1
@@ -330,28 +544,28 @@ def _merged_crashes(documents):
         is_point = "crash_op" in failure or "crash_entry" in failure
         if kept[machine] <= (_FAILURES_KEPT if is_point else 1):
             failures.append(failure)
-    firsts = {}
+    firsts: dict[str, dict[str, Any]] = {}
     for failure in failures:
         # Records of the timed machine tell no reason.
         if "crash_entry" not in failure:
             firsts.setdefault(failure["scheme"], failure)
     for record in records.values():
         first = firsts.get(record["scheme"])
-        is_there = first is not None and first.get("policy") in (None, record.get("policy"))
-        if is_there and record["metric"] in ("lost", "torn", "uncorrectable") and record["value"] > 0:
+        if first is None or first.get("policy") not in (None, record.get("policy")):
+            continue
+        if record["metric"] in ("lost", "torn", "uncorrectable") and record["value"] > 0:
             record["reason"] = f"{first['wrong']}; replay: {first['replay']}"
     return {**head, "records": list(records.values()), **({"failures": failures} if failures else {})}
 
 
-def _merged_checks(documents):
+def _merged_checks(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     whole = {name: value for name, value in documents[0].items() if name != "part"}
     for name in ("states", "distinct", "recoveries_crashed"):
         whole[name] = sum(document[name] for document in documents)
     whole["cut_short"] = any(document["cut_short"] for document in documents)
-    plain = lambda text: _re.sub(r"\d+", "#", text or "")
-    findings = {}
+    findings: dict[tuple[str, ...], dict[str, Any]] = {}
     for finding in (finding for document in documents for finding in document["findings"]):
-        key = (finding["class"], plain(finding["lost"]), plain(finding["kept"]))
+        key = (finding["class"], *(_re.sub(r"\d+", "#", finding[name] or "") for name in ("lost", "kept")))
         known = findings.get(key)
         if known is None:
             findings[key] = dict(finding)
@@ -366,15 +580,30 @@ def _merged_checks(documents):
 # Slurm.
 
 
-def slurm(function, grid, folder, options=()):
+def slurm(function: Function, grid: Grid, folder: Path, options: Iterable[str] = ()) -> str:
     """Writes a Slurm array that runs a point a task: ``sbatch FOLDER/array``. Then :func:`collect` makes the frame.
 
-    ``options`` are further lines for ``#SBATCH``, such as ``"--time=1:00:00"``.
+    ``options`` are further lines for ``#SBATCH``, such as ``"--time=1:00:00"``. Returns the path of the script.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> script = outlast.sweep.slurm(outlast.sim, {"work": "hash", "seed": range(64)}, folder, ["--time=0:10:00"])
+    >>> print(pathlib.Path(script).read_text())
+    #!/bin/sh
+    #SBATCH --array=0-63
+    #SBATCH --time=0:10:00
+    exec ... -m outlast.sweep ... "$SLURM_ARRAY_TASK_ID"
+    <BLANKLINE>
+    >>> results, missing = outlast.sweep.collect(folder)
+    >>> len(results), len(missing)
+    (0, 64)
     """
     return _array(_name(function), points(grid), {}, folder, options)
 
 
-def _array(name, wanted, common, folder, options=()):
+def _array(
+    name: str, wanted: Sequence[dict[str, Any]], common: Mapping[str, Any], folder: Path, options: Iterable[str] = ()
+) -> str:
     _os.makedirs(folder, exist_ok=True)
     packed = {key: _base64.b64encode(value).decode() if isinstance(value, bytes) else value for key, value in common.items()}
     with open(_os.path.join(folder, "points.json"), "w") as file:
@@ -387,20 +616,24 @@ def _array(name, wanted, common, folder, options=()):
     return script
 
 
-def collect(folder):
-    """The results of an array's tasks, in the order of the grid; and the numbers of points that are not there yet. Of a
-    campaign in parts the results are ``None`` until all are there."""
+def collect(folder: Path) -> tuple[Results | None, list[int]]:
+    """The results of an array's tasks, in the order of the grid; and the numbers of points that are not there yet.
+
+    Of a campaign in parts the results are ``None`` until all are there.
+    """
     with open(_os.path.join(folder, "points.json")) as file:
         array = _json.load(file)
     files = [_os.path.join(folder, f"{number}.parquet") for number in range(len(array["points"]))]
     frames = [_pandas.read_parquet(file) if _os.path.exists(file) else None for file in files]
-    missing = [number for number, frame in enumerate(frames) if frame is None or (array["function"] in _PARTS and "error" in frame.columns)]
-    if array["function"] in _PARTS:
-        return (None if missing else _whole(array["function"], frames)), missing
-    return _joined([frame for frame in frames if frame is not None]), missing
+    is_campaign = array["function"] in _PARTS
+    missing = [number for number, frame in enumerate(frames) if frame is None or (is_campaign and "error" in frame.columns)]
+    done = [frame for frame in frames if frame is not None]
+    if is_campaign:
+        return (None if missing else _whole(array["function"], done)), missing
+    return _joined(done), missing
 
 
-def _task(folder, number):
+def _task(folder: str, number: str) -> None:
     with open(_os.path.join(folder, "points.json")) as file:
         array = _json.load(file)
     common = dict(array["common"])
@@ -415,14 +648,34 @@ def _task(folder, number):
     _write(frame, _os.path.join(folder, f"{int(number)}.parquet"))
 
 
-class _Callable(_types.ModuleType):
-    """``outlast.sweep(…)`` is :func:`run`."""
+class _Static(Generic[_F]):
+    """A function that an attribute leads to as it is, with all of its overloads."""
 
-    def __call__(self, *args, **options):
-        return run(*args, **options)
+    def __init__(self, function: _F) -> None:
+        self.function = function
+
+    @overload
+    def __get__(self, module: None, kind: type) -> Self: ...
+    @overload
+    def __get__(self, module: _Callable, kind: type) -> _F: ...
+    def __get__(self, module: _Callable | None, kind: type) -> Self | _F:
+        return self if module is None else self.function
+
+
+class _Callable:
+    """``outlast.sweep(…)`` is :func:`run`. A type checker sees this module as one of these: it has the functions and no others."""
+
+    __slots__ = ()
+    __call__ = _Static(run)
+    run = _Static(run)
+    points = _Static(points)
+    crash = _Static(crash)
+    check = _Static(check)
+    slurm = _Static(slurm)
+    collect = _Static(collect)
 
 
 if __name__ == "__main__":
     _task(*_sys.argv[1:])
 else:
-    _sys.modules[__name__].__class__ = _Callable
+    _sys.modules[__name__].__class__ = type("module", (_Callable, _types.ModuleType), {})

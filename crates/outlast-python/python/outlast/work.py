@@ -30,6 +30,7 @@ import os as _os
 import pathlib as _pathlib
 import tempfile as _tempfile
 from collections.abc import Iterable, Iterator
+from typing import ClassVar, Literal, SupportsIndex, TypeAlias
 
 __all__ = ["Work"]
 
@@ -37,33 +38,46 @@ _FIRST = "outlast-work 1"
 _WORD = 8
 _INIT_MAX = 512
 
+_Step: TypeAlias = (
+    tuple[Literal["load"], int, int] | tuple[Literal["store"], int, tuple[int, ...]] | tuple[Literal["think"], int]
+)
 
-class Work:
+
+class Work(_os.PathLike[str]):
     """Memory, lanes and transactions: what a file ``.work`` says.
 
     ``memory`` is in bytes, a multiple of 64, and zero at first. Addresses are in bytes from its start and multiples of
-    8; values are integers of 64 bits, those below zero as their two's complement. ``name`` is what results call it.
+    8; values are integers of 64 bits, those below zero as their two's complement. Results call it by ``name`` and a digest of
+    its content. Two of them with the same content are equal, and ``len`` counts the transactions. Wrong numbers are a
+    :class:`ValueError` at once.
     """
 
-    def __init__(self, memory: int, lanes: int = 1, name: str = "own") -> None:
+    memory_bytes: int
+    lanes: int
+    name: str
+
+    def __init__(self, memory: SupportsIndex, lanes: SupportsIndex = 1, name: str = "own") -> None:
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
             raise ValueError(f"name {name!r}: letters, digits, '-', '_' and '.' are possible")
         self.memory_bytes = _operator.index(memory)
         self.lanes = _operator.index(lanes)
         self.name = name
         self._initial: dict[int, int] = {}
-        self._transactions: list[tuple[int, list[tuple]]] = []
-        self._open: list[tuple] | None = None
+        self._transactions: list[tuple[int, list[_Step]]] = []
+        self._open: list[_Step] | None = None
 
-    def init(self, address: int, *values: int | Iterable[int]) -> None:
-        """Says what words hold at first, from an address on."""
+    def init(self, address: SupportsIndex, *values: SupportsIndex | Iterable[SupportsIndex]) -> None:
+        """Says the first content of words, from an address on: integers, or arrays of them."""
         for word, value in enumerate(_values(values), self._word(address)):
             self._inside(word, 1)
             self._initial[word] = value
 
     @_contextlib.contextmanager
-    def transaction(self, lane: int = 0) -> Iterator[Work]:
-        """A transaction of a lane: what is loaded and stored in its ``with``. An exception leaves it out."""
+    def transaction(self, lane: SupportsIndex = 0) -> Iterator[Work]:
+        """A transaction of a lane: the loads and stores in its ``with``. An exception leaves it out.
+
+        Transactions do not nest, and a lane is below ``lanes``: :class:`ValueError`.
+        """
         lane = _operator.index(lane)
         if self._open is not None:
             raise ValueError("a transaction is open: they do not nest")
@@ -76,25 +90,27 @@ class Work:
         finally:
             self._open = None
 
-    def load(self, address: int, words: int = 1) -> None:
-        """Loads words from an address on."""
+    def load(self, address: SupportsIndex, words: SupportsIndex = 1) -> None:
+        """Loads words of 8 bytes from an address on. Outside of the memory, or of a transaction, it is a :class:`ValueError`."""
         words = _operator.index(words)
         self._step(("load", self._inside(self._word(address), words), words))
 
-    def store(self, address: int, *values: int | Iterable[int]) -> None:
-        """Stores words from an address on: integers, or arrays of them."""
+    def store(self, address: SupportsIndex, *values: SupportsIndex | Iterable[SupportsIndex]) -> None:
+        """Stores words from an address on: integers, or arrays of them. Outside of the memory, or of a transaction, it is a
+        :class:`ValueError`; a value that is no integer is a :class:`TypeError`."""
         found = tuple(_values(values))
         self._step(("store", self._inside(self._word(address), len(found)), found))
 
-    def think(self, instructions: int) -> None:
+    def think(self, instructions: SupportsIndex) -> None:
         """Executes instructions that touch no persistent memory."""
         instructions = _operator.index(instructions)
         if instructions < 0:
             raise ValueError(f"think is {instructions}: expected instructions, 0 or more")
         self._step(("think", instructions))
 
-    def memory(self) -> _array.array:
-        """The words of memory when all transactions have run one after the other: an array of type ``Q``."""
+    def memory(self) -> _array.array[int]:
+        """The words of memory when all transactions have run one after the other: an array of type ``Q``, of which
+        ``numpy.frombuffer(work.memory(), "uint64")`` makes NumPy's without a copy."""
         memory = _array.array("Q", bytes(self.memory_bytes))
         for word, value in self._initial.items():
             memory[word] = value
@@ -119,13 +135,13 @@ class Work:
             lines += ["", f"tx {lane}", *(f"  {_step_text(step)}" for step in steps), "end"]
         return "\n".join(lines) + "\n"
 
-    def save(self, path: str | _os.PathLike) -> None:
+    def save(self, path: str | _os.PathLike[str]) -> None:
         """Writes the file; the command takes it by its name, which ends in ``.work``."""
         _pathlib.Path(path).write_text(self.text(), encoding="utf-8")
 
     @classmethod
-    def read(cls, path: str | _os.PathLike) -> Work:
-        """The work of a file."""
+    def read(cls, path: str | _os.PathLike[str]) -> Work:
+        """The work of a file, named as the file. A line that is no line of the format is a :class:`ValueError` with its number."""
         path = _pathlib.Path(path)
         try:
             return cls.parse(path.read_text(encoding="utf-8"), path.stem)
@@ -142,12 +158,12 @@ class Work:
             if not words:
                 continue
             try:
-                if number and work is None:
-                    if words == _FIRST.split():
-                        work = cls(0, name=name)
-                        continue
+                if work is not None:
+                    work._line(*words)
+                elif words == _FIRST.split():
+                    work = cls(0, name=name)
+                else:
                     raise ValueError(f"expected `{_FIRST}` in the first line")
-                work._line(*words)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{number}: {error}") from None
         if work is None or work._open is not None:
@@ -182,7 +198,7 @@ class Work:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Work) and self.text() == other.text()
 
-    __hash__ = None
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         content = f"{self.memory_bytes} bytes, {self.lanes} lanes, {len(self)} transactions"
@@ -212,7 +228,7 @@ class Work:
     def _init_line(self, run: list[int]) -> str:
         return " ".join(["init", hex(run[0] * _WORD), *(str(self._initial[word]) for word in run)])
 
-    def _word(self, address: int) -> int:
+    def _word(self, address: SupportsIndex) -> int:
         address = _operator.index(address)
         if address % _WORD:
             raise ValueError(f"address {address:#x}: expected a multiple of {_WORD}")
@@ -226,13 +242,13 @@ class Work:
             raise ValueError(f"{words} words at {word * _WORD:#x} end outside of the memory of {end} bytes")
         return word
 
-    def _step(self, step: tuple) -> None:
+    def _step(self, step: _Step) -> None:
         if self._open is None:
             raise ValueError("no transaction is open: with work.transaction(): ...")
         self._open.append(step)
 
 
-def _step_text(step: tuple) -> str:
+def _step_text(step: _Step) -> str:
     if step[0] == "think":
         return f"think {step[1]}"
     rest = step[2] if step[0] == "store" else [step[2]] * (step[2] != 1)
@@ -243,7 +259,7 @@ def _number(word: str) -> int:
     return int(word, 16 if word.startswith("0x") else 10)
 
 
-def _values(given: tuple) -> Iterator[int]:
+def _values(given: Iterable[SupportsIndex | Iterable[SupportsIndex]]) -> Iterator[int]:
     for value in given:
         if isinstance(value, Iterable):
             yield from _values(tuple(value))
