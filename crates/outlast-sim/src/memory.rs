@@ -121,6 +121,7 @@ mod tests {
     const CHUNK: u64 = PAGES * PAGE_LINES;
 
     #[test]
+    #[cfg_attr(miri, ignore = "megabytes, line by line, take minutes there")]
     fn memory_is_its_base_and_zeroes_until_written() {
         let bytes: Vec<u8> = (0..64 * (CHUNK + 70) + 9).map(|at| (at / 3) as u8).collect();
         let mut memory = SparseMemory::new(Base::Borrowed(&bytes));
