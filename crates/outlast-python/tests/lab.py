@@ -585,15 +585,21 @@ class Grids(unittest.TestCase):
 
         with self.assertRaises(KeyboardInterrupt):
             check("unsynced", stop_after=1)
+        # Nor does one go on whose files have changed: it would be judged by two.
+        with open(script, "a") as file:
+            file.write("\n")
+        with self.assertRaises(KeyboardInterrupt):
+            check("unsynced", stop_after=1)
+        self.assertEqual(os.path.getsize(runs), 2, "it has run again")
         # Another program is judged by its own run.
         self.assertEqual(check("synced").attrs["verdict"], "good")
         self.assertEqual(len(told), 3)
         self.assertEqual(check("unsynced").attrs["verdict"], "bad")
         self.assertLess(len(told), 3)
-        self.assertEqual(os.path.getsize(runs), 2, "each has run once")
+        self.assertEqual(os.path.getsize(runs), 3, "it has not run again")
         self.assertEqual(check("unsynced").attrs["verdict"], "bad")
-        self.assertEqual((len(told), os.path.getsize(runs)), (3, 3), "a whole one begins anew")
-        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".run")], [])
+        self.assertEqual((len(told), os.path.getsize(runs)), (3, 4), "a whole one begins anew")
+        self.assertEqual(len([name for name in os.listdir(self.folder) if name.endswith(".run")]), 1, "the run of the other files")
         with self.assertRaisesRegex(TypeError, "expected a list of words"):
             sweep.check("./engine data", data, then)
 

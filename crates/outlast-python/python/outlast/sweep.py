@@ -461,7 +461,7 @@ def check(
     of_capture = {name: value for name, value in options.items() if name not in ("budget", "jobs", "failures", "twice", "write")}
     words = _lab._words({"dir": dir, "then": then, "seed": seed, "capture": True, **of_capture})
     # A sweep that goes on needs the run that it began with: captures of one program differ.
-    began = None if file is None else f"{_os.fspath(file)}.{_digest(repr([words, _program_digests(program)]).encode())}.run"
+    began = None if file is None else f"{_os.fspath(file)}.{_digest(repr([words, _program_digests(program, then)]).encode())}.run"
     if began is not None and _os.path.exists(began):
         with open(began, "rb") as file_:
             captured = file_.read()
@@ -489,9 +489,9 @@ def _captured(words: list[str], program: Words[Path], save: Path | None) -> byte
             return file.read()
 
 
-def _program_digests(program: Words[Path]) -> list[Any]:
-    """A program's words, and the content of those that are files."""
-    words = [str(word) for word in program]
+def _program_digests(program: Words[Path], then: str | None) -> list[Any]:
+    """The words of a program and of the command that judges, and the content of those that are files."""
+    words = [*map(str, program), *(then or "").split()]
     paths = [_shutil.which(word) or word for word in words[:1]] + words[1:]
     return [words, *(_file_digest(path) for path in paths if _os.path.isfile(path))]
 
