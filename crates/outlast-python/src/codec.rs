@@ -65,7 +65,7 @@ pub fn value_bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if value.is_instance_of::<PyInt>() {
         return match value.extract::<i64>() {
             Ok(number) => Ok(tagged(3, &number.to_le_bytes())),
-            Err(_) => Ok(tagged(4, value.str()?.to_cow()?.as_bytes())),
+            Err(_) => Ok(tagged(4, digits(value)?.to_cow()?.as_bytes())),
         };
     }
     if let Ok(number) = value.cast::<PyFloat>() {
@@ -88,6 +88,12 @@ pub fn value_bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         Some(plain) => value_bytes(&plain),
         None => Err(refused(value)),
     }
+}
+
+/// The decimal digits of an integer, whatever its class writes of itself.
+fn digits<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let own = value.py().get_type::<PyInt>();
+    Ok(own.call_method1(intern!(value.py(), "__repr__"), (value,))?.cast_into()?)
 }
 
 fn is_json(value: &Bound<'_, PyAny>) -> bool {

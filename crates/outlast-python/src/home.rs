@@ -80,6 +80,9 @@ impl Transact for AnyTx<'_> {
 /// How long a thread waits for a session or a reader where others have all.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// After this time of waiting Python's signals have their turn: Ctrl-C ends it.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
 /// A lock that a forked child does not wait for: the thread that had it is its parent's.
 struct Guarded<T> {
     mutex: Mutex<T>,
@@ -161,30 +164,42 @@ impl Writer {
         if let Some(session) = own(self.state.lock()?.as_mut().ok_or_else(closed)?) {
             return Ok(session);
         }
-        py.detach(|| {
-            let until = Instant::now() + WAIT;
-            let mut open = self.state.lock()?;
-            loop {
-                let Open { pool, idle, waiting } = open.as_mut().ok_or_else(closed)?;
-                let error = match Session::new(pool.clone()) {
-                    Ok(session) => return Ok(session),
-                    Err(error) => error,
-                };
-                if let Some((_, session)) = idle.pop() {
-                    return Ok(session);
-                }
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() || !matches!(error, outlast::PoolError::NoLane { .. }) {
-                    return Err(of_pool(error));
-                }
-                *waiting += 1;
-                let waited = self.given_back.wait_timeout(open, left);
-                open = waited.unwrap_or_else(PoisonError::into_inner).0;
-                if let Some(open) = &mut *open {
-                    open.waiting = open.waiting.saturating_sub(1);
-                }
+        let until = Instant::now() + WAIT;
+        loop {
+            if let Some(session) = py.detach(|| self.wait_for_session(until))? {
+                return Ok(session);
             }
-        })
+            py.check_signals()?;
+        }
+    }
+
+    /// A new session, or one that is idle; `None` after [`PATIENCE`], and the error when the time is over.
+    fn wait_for_session(&self, until: Instant) -> PyResult<Option<Session>> {
+        let pause = until.min(Instant::now() + PATIENCE);
+        let mut open = self.state.lock()?;
+        loop {
+            let Open { pool, idle, waiting } = open.as_mut().ok_or_else(closed)?;
+            let error = match Session::new(pool.clone()) {
+                Ok(session) => return Ok(Some(session)),
+                Err(error) => error,
+            };
+            if let Some((_, session)) = idle.pop() {
+                return Ok(Some(session));
+            }
+            let now = Instant::now();
+            if now >= until || !matches!(error, outlast::PoolError::NoLane { .. }) {
+                return Err(of_pool(error));
+            }
+            if now >= pause {
+                return Ok(None);
+            }
+            *waiting += 1;
+            let waited = self.given_back.wait_timeout(open, pause - now);
+            open = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(open) = &mut *open {
+                open.waiting = open.waiting.saturating_sub(1);
+            }
+        }
     }
 
     fn give_back(&self, session: Session) {
@@ -285,12 +300,13 @@ impl Writer {
         }
     }
 
-    /// A transaction for this work alone.
+    /// A transaction for this work alone. A conflict is its result where others have been in the way for [`PATIENCE`].
     fn run_alone<R>(
         &self,
         session: &mut Session,
         work: &mut impl FnMut(&mut AnyTx<'_>, &mut Scope) -> Result<R, Abort>,
     ) -> Result<R, SessionError> {
+        let mut until = None;
         loop {
             let mut scope = Scope::default();
             session.begin()?;
@@ -299,7 +315,9 @@ impl Writer {
                 Err(error) => self.undo(session, &scope).and(Err(error)),
             };
             match done {
-                Err(SessionError::Abort(Abort::Conflict)) => {}
+                Err(SessionError::Abort(Abort::Conflict))
+                    if Instant::now() < *until.get_or_insert_with(|| Instant::now() + PATIENCE) => {
+                }
                 done => return done,
             }
         }
@@ -405,6 +423,13 @@ impl Home {
         }
     }
 
+    /// Undoes a transaction of this thread that was left. Nothing while an operation of the thread is under way.
+    pub fn end_left(&self, py: Python<'_>) {
+        if OPEN.try_with(|open| open.try_borrow_mut().is_ok()).unwrap_or(false) {
+            self.is_inside(py);
+        }
+    }
+
     /// Whether this thread has a transaction of the pool open.
     pub fn is_inside(&self, py: Python<'_>) -> bool {
         let mut left = None;
@@ -444,12 +469,15 @@ impl Home {
             });
         }
         match self {
-            Self::Writer(writer) => {
+            Self::Writer(writer) => loop {
                 let mut session = writer.take(py)?;
                 let result = py.detach(|| writer.run_alone(&mut session, &mut work));
                 writer.give_back(session);
-                result.map_err(of_session)
-            }
+                match result {
+                    Err(SessionError::Abort(Abort::Conflict)) => py.check_signals()?,
+                    result => return result.map_err(of_session),
+                }
+            },
             Self::Readers(readers) => {
                 let scope = &mut Scope::default();
                 readers

@@ -1,18 +1,19 @@
 //! Pools, transactions and readers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use outlast::{Domain, PoolReader, Scheme};
+use outlast::error::MapError;
+use outlast::{Domain, PoolError, PoolReader, Scheme};
 use pyo3::exceptions::{PyBufferError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::{Error, of_pool, of_read};
-use crate::home::{Home, Readers, Writer};
+use crate::home::{Home, PATIENCE, Readers, Writer};
 use crate::structures;
 
 /// A pool that is open for writing; made where there is none.
@@ -20,12 +21,19 @@ use crate::structures;
 pub struct Pool {
     writer: Arc<Writer>,
     path: PathBuf,
+    /// The path from the root on: the folder of this process may change.
+    whole: PathBuf,
 }
 
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(|_| {
         PyValueError::new_err(format!("{name} is a number of seconds, and not {value}"))
     })
+}
+
+/// A path from the root on; an empty one stays so, and opening it says that it is none.
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[pymethods]
@@ -63,17 +71,28 @@ impl Pool {
         if let Some(count) = lanes {
             options = options.lanes(count);
         }
-        if let Some(time) = wait {
-            options = options.wait(seconds("wait", time)?);
-        }
+        let wait = wait.map(|time| seconds("wait", time)).transpose()?.unwrap_or_default();
         if alone {
             options = options.alone();
         }
-        let opened = py.detach(|| match create {
-            true => options.open_or_create(&path),
-            false => options.open(&path),
-        });
-        Ok(Self { writer: Arc::new(Writer::new(opened.map_err(of_pool)?)), path })
+        let (until, whole) = (Instant::now().checked_add(wait), whole(&path));
+        let opened = loop {
+            // In parts, between which Ctrl-C ends it.
+            let left =
+                until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
+            let options = options.clone().wait(left.min(PATIENCE));
+            let opened = py.detach(|| match create {
+                true => options.open_or_create(&path),
+                false => options.open(&path),
+            });
+            let is_waiting = left > PATIENCE
+                && matches!(&opened, Err(PoolError::Map(MapError::AlreadyOpen { .. })));
+            if !is_waiting {
+                break opened;
+            }
+            py.check_signals()?;
+        };
+        Ok(Self { writer: Arc::new(Writer::new(opened.map_err(of_pool)?)), path, whole })
     }
 
     /// Its file.
@@ -173,7 +192,7 @@ impl Pool {
     #[pyo3(signature = (path = None))]
     fn checkpoint(&self, py: Python<'_>, path: Option<PathBuf>) -> PyResult<PathBuf> {
         let pool = self.writer.pool()?;
-        let path = path.unwrap_or_else(|| outlast::checkpoint::checkpoint_path(&self.path));
+        let path = path.unwrap_or_else(|| outlast::checkpoint::checkpoint_path(&self.whole));
         let written = py.detach(|| pool.checkpoint(&path));
         written.map_err(|error| Error::new_err(error.to_string()))?;
         Ok(path)
@@ -258,9 +277,18 @@ impl Transaction {
 impl Transaction {
     /// Begins it.
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        let own = slf.get();
+        let (own, here) = (slf.get(), thread::current().id());
+        let is_of_another = || own.begun().as_ref().is_some_and(|begun| begun.thread != here);
+        if is_of_another() {
+            return Err(of_another());
+        }
         let is_left = own.home.begin(slf.py())?;
-        *own.begun() = Some(Begun { thread: thread::current().id(), is_left });
+        // Beginning may have waited, and another thread entered it meanwhile.
+        if is_of_another() {
+            let _ = own.home.end(slf.py(), false);
+            return Err(of_another());
+        }
+        *own.begun() = Some(Begun { thread: here, is_left });
         Ok(slf)
     }
 
@@ -289,10 +317,20 @@ impl Transaction {
     }
 }
 
+fn of_another() -> PyErr {
+    Error::new_err(
+        "another thread is in this transaction: each takes one of its own, with pool.transaction()",
+    )
+}
+
 impl Drop for Transaction {
+    /// Undoes it at once, since others may wait for it; another thread's when that thread works on the pool again.
     fn drop(&mut self) {
         if let Some(begun) = self.begun().take() {
             begun.is_left.store(true, Ordering::Release);
+            if begun.thread == thread::current().id() {
+                Python::try_attach(|py| self.home.end_left(py));
+            }
         }
     }
 }
@@ -309,7 +347,7 @@ impl Reader {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         // Threads open it again by this name.
-        let whole = std::path::absolute(&path)?;
+        let whole = whole(&path);
         let first = py.detach(|| outlast::Pool::read(&path)).map_err(of_pool)?;
         Ok(Self { readers: Arc::new(Readers::new(whole, first)), path })
     }

@@ -203,6 +203,11 @@ class Views(HostileCase):
             for kind in ("|O8", "<f", "f8", "", "é", "<f0", "<f8x", "<U9999999999999999999"):
                 with self.assertRaises(ValueError):
                     pool._make_array("refused", kind, [3])
+            # NumPy drops lengths of 1 in front.
+            array = pool.array("array", (2, 3))
+            array[1] = numpy.ones((1, 1, 3))
+            array[:, 0] = numpy.full((1, 2), 2)
+            self.assertEqual(array[...].tolist(), [[2, 0, 0], [2, 1, 1]])
             none, one = pool.array("none", (0, 5)), pool.array("one", ())
             self.assertEqual((numpy.asarray(none).shape, none[...].shape, len(none)), ((0, 5), (0, 5), 0))
             none[...] = 1
@@ -325,6 +330,106 @@ class Transactions(HostileCase):
                             one["left"] = number
                             one["right"] = number
                 self.assertEqual(one["left"], one["right"])
+
+
+    def test_a_transaction_that_is_dropped_stands_in_no_way(self):
+        with outlast.Pool(self.path) as pool:
+            one = pool.map("one")
+            begun = pool.transaction()
+            begun.__enter__()
+            one["left"] = 1
+            del begun
+            thread = threading.Thread(target=lambda: one.update(other=1), daemon=True)
+            thread.start()
+            thread.join(20)
+            self.assertFalse(thread.is_alive(), "it waits for the transaction")
+            self.assertEqual(dict(one), {"other": 1})
+            begun = pool.transaction()
+            begun.__enter__()
+            one["left"] = 1
+            del begun
+            pool.close()
+
+    def test_a_transaction_is_one_threads(self):
+        with outlast.Pool(self.path) as pool:
+            one, shared, said = pool.map("one"), pool.transaction(), []
+
+            def enter():
+                try:
+                    with shared:
+                        one["other"] = 1
+                except outlast.Error as error:
+                    said.append(str(error))
+
+            with shared:
+                one["own"] = 1
+                thread = threading.Thread(target=enter)
+                thread.start()
+                thread.join()
+            self.assertRegex(said[0], "another thread is in this transaction")
+            self.assertEqual(dict(one), {"own": 1})
+            enter()
+            self.assertEqual(dict(one), {"own": 1, "other": 1})
+
+    def test_work_behind_the_transaction_is_refused(self):
+        with outlast.Pool(self.path) as pool:
+            one = pool.map("one")
+
+            async def later():
+                one["later"] = 1
+
+            def generator():
+                one["later"] = 1
+                yield
+
+            async def both():
+                one["later"] = 1
+                yield
+
+            for function in (later, generator, both):
+                with self.assertRaisesRegex(TypeError, "a plain function is possible"):
+                    pool.run(function)
+                with self.assertRaises(TypeError), pool.transaction():
+                    pool.run(function)
+                with self.assertRaises(TypeError), outlast.read(self.path) as reader:
+                    reader.run(function)
+            self.assertEqual(dict(one), {})
+            self.assertEqual(list(pool.run(lambda: (number for number in range(2)))), [0, 1])
+
+    def interrupted(self, work):
+        """Seconds until Ctrl-C ends it."""
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        start = time.monotonic()
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            work()
+            timer.join()
+            time.sleep(1)
+        return time.monotonic() - start
+
+    def test_an_interrupt_ends_waiting(self):
+        with outlast.Pool(self.path, lanes=1) as pool:
+            one, begun, end = pool.map("one"), threading.Event(), threading.Event()
+
+            def hold():
+                with pool.transaction():
+                    one["held"] = 1
+                    begun.set()
+                    end.wait(60)
+
+            thread = threading.Thread(target=hold)
+            thread.start()
+            begun.wait()
+            try:
+                self.assertLess(self.interrupted(lambda: one.update(a=1)), 4)
+                self.assertLess(self.interrupted(lambda: outlast.Pool(self.path, wait=20)), 15)
+            finally:
+                end.set()
+                thread.join()
+            self.assertEqual(dict(one), {"held": 1})
+
+    def test_a_long_wait_is_one(self):
+        outlast.Pool(self.path, wait=1e18).close()
 
 
 class Threads(HostileCase):
@@ -478,6 +583,13 @@ class Values(HostileCase):
             with self.assertRaises(outlast.Error):
                 one["k" * 100_000] = 1
             self.assertEqual(len(one), 0)
+
+            class Shown(int):
+                def __str__(self):
+                    return "5"
+
+            one["a"] = Shown(2**70)
+            self.assertEqual(one["a"], 2**70)
             for value in ([1, [2.5, None, True, "ä\ud800"], {}], {"a": {"b": []}}, bytearray(b"ab"), memoryview(b"ab")):
                 one["a"] = value
                 self.assertEqual(one["a"], bytes(value) if isinstance(value, (bytearray, memoryview)) else value)

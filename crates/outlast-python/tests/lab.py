@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -435,6 +436,286 @@ sweep.run(lab.sim, grid, workers=1, file=sys.argv[1])
             sbatch(sweep.crash("hash", "undo", parts=2, slurm=folder, **PLANTED))
             found, missing = sweep.collect(folder)
             pandas.testing.assert_frame_equal(found, lab.crash("hash", scheme="undo", part="1/1", **PLANTED))
+
+
+@unittest.skipUnless(os.environ.get("OUTLAST_COMMAND"), "OUTLAST_COMMAND names no command")
+class Grids(unittest.TestCase):
+    """Sweeps of all that an architect puts into a grid, and files that are not a sweep's own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = os.path.join(folder.name, "sweep.parquet")
+
+    def points(self, frame, column):
+        return list(frame.drop_duplicates(column)[column])
+
+    def test_several_values_come_in_any_form(self):
+        grid = {"work": "hash", "scheme": "swift", **SMALL}
+        forms = [(1, 2), range(1, 3), {1: "a", 2: "b"}.keys(), (number for number in (1, 2)), pandas.Series([1, 2])]
+        try:
+            import numpy
+        except ImportError:
+            pass
+        else:
+            forms += [numpy.array([1, 2]), [numpy.int64(1), numpy.int64(2)]]
+        expected = sweep.points({**grid, "seed": [1, 2]})
+        for form in forms:
+            self.assertEqual(sweep.points({**grid, "seed": form}), expected)
+        with self.assertRaisesRegex(TypeError, "a set has no order"):
+            sweep.points({**grid, "seed": {1, 2}})
+        self.assertEqual(sweep.points({"a": "text", "b": {"c": 1}, "d": lab.Machine.of("tiny")})[0]["b"], {"c": 1})
+        for wrong in ([grid], lab.sim):
+            with self.assertRaisesRegex(TypeError, "a grid has values by their names"):
+                sweep.points(wrong)
+        runs = lab.sim("hash", scheme="swift", set={"core.rob": range(64, 129, 64)}, **SMALL)
+        self.assertEqual(self.points(runs, "core.rob"), [64, 128])
+        with self.assertRaisesRegex(TypeError, "'work'"):
+            sweep.run(lab.sim, {"scheme": "swift"})
+
+    def test_machines_of_one_name_are_two(self):
+        machines = [lab.Machine.toml(f"[core]\nrob = {entries}\n") for entries in (16, 256)]
+        found = sweep.run(lab.sim, {"work": "hash", "scheme": "swift", "machine": machines, **SMALL})
+        self.assertEqual(found["at_machine"].nunique(), 2)
+        cycles = lambda frame: list(frame[frame["metric"] == "throughput"]["value"])
+        expected = [cycles(lab.sim("hash", scheme="swift", machine=machine, **SMALL))[0] for machine in machines]
+        self.assertEqual(cycles(found), expected)
+        self.assertNotEqual(*expected)
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_a_file_gives_back_what_it_was_given(self):
+        own = os.path.join(self.folder, "own.work")
+        with open(own, "w") as file:
+            file.write("outlast-work 1\nmemory 0x1000\ntx\nstore 0 1\nend\n")
+        machine = lab.Machine.of("tiny")
+        grids = [
+            {"work": ["hash", "nothing"], "scheme": ["fwb", "swift"], "config": "tiny", "set": [None, {"core.rob": [32, 64]}], **SMALL},
+            {"work": "hash", "scheme": "swift", "seed": [1, "2", 2**64 - 1, 2**53 + 1], **SMALL},
+            {"work": own, "scheme": "fwb", "machine": [machine, lab.Machine.of("tiny", **{"core.rob": 32})]},
+        ]
+        for grid in grids:
+            whole = sweep.run(lab.sim, grid)
+            for _ in range(2):
+                kept = sweep.run(lab.sim, grid, file=self.file)
+                pandas.testing.assert_frame_equal(pandas.DataFrame(kept), pandas.DataFrame(whole))
+                self.assertEqual(kept.attrs, whole.attrs)
+        self.assertEqual(set(whole["at_work"]), {own})
+        self.assertIn(2**53 + 1, set(sweep.run(lab.sim, grids[1], file=self.file)["at_seed"]))
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_a_loss_at_one_point_is_the_sweeps(self):
+        bug = PLANTED["plant"]
+        for plants, verdict in (([None, bug], "bad"), ([None], "good"), ([None, bug], "bad")):
+            found = sweep.run(lab.crash, {"work": "hash", "scheme": "undo", **PLANTED, "plant": plants}, file=self.file)
+            self.assertEqual(found.attrs["verdict"], verdict)
+            self.assertEqual(bool(found[found["metric"].isin(["lost", "torn"])]["value"].sum()), verdict == "bad")
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_a_file_answers_for_nothing_else(self):
+        own = os.path.join(self.folder, "own.work")
+        texts = ["tx\nstore 0 1\nend\n", "tx\nstore 0 1\nend\ntx\nstore 64 1\nend\n"]
+        found = []
+        for text in texts:
+            with open(own, "w") as file:
+                file.write("outlast-work 1\nmemory 0x1000\n" + text)
+            found.append(sweep.run(lab.sim, {"work": own, "scheme": "fwb", "config": "tiny"}, file=self.file))
+        self.assertFalse(found[0].equals(found[1]), "the file's work has changed")
+        grid = {"work": "hash", "scheme": "fwb", "config": "tiny", **SMALL}
+        sweep.run(lab.sim, grid, file=self.file)
+        compared = sweep.run(lab.compare, grid, file=self.file)
+        pandas.testing.assert_frame_equal(compared, sweep.run(lab.compare, grid))
+        self.assertIn("speed_over_plain", set(compared["metric"]))
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_files_of_others_are_left_alone(self):
+        grid = {"work": "hash", "scheme": "swift", **SMALL}
+        told = []
+        run = lambda file: sweep.run(lab.sim, grid, file=file, progress=lambda *news: told.append(news))
+        foreign, text = (os.path.join(self.folder, name) for name in ("foreign.parquet", "text.parquet"))
+        pandas.DataFrame({"a": [1]}).to_parquet(foreign)
+        with open(text, "w") as file:
+            file.write("text")
+        for file in (foreign, text):
+            with self.assertRaisesRegex(ValueError, "no file of a sweep"):
+                run(file)
+        with self.assertRaisesRegex(FileNotFoundError, "no folder"):
+            run(os.path.join(self.folder, "missing", "sweep.parquet"))
+        self.assertEqual(told, [], "nothing has run")
+        self.assertEqual(list(pandas.read_parquet(foreign)["a"]), [1])
+        backup = f"{self.file}.4000000"
+        shutil.copy(foreign, backup)
+        run(self.file)
+        self.assertTrue(os.path.exists(backup))
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_sweeps_share_a_file(self):
+        grid = {"work": "hash", "scheme": "swift", **SMALL}
+        inner = []
+
+        def told(*news):
+            if not inner:
+                inner.append(sweep.run(lab.sim, {**grid, "seed": [7, 8]}, file=self.file))
+
+        sweep.run(lab.sim, {**grid, "seed": [1, 2]}, file=self.file, progress=told)
+        told = []
+        sweep.run(lab.sim, {**grid, "seed": [1, 2, 7, 8]}, file=self.file, progress=lambda *news: told.append(news))
+        self.assertEqual(told, [], "all is in the file")
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_a_check_goes_on_with_the_run_that_it_began_with(self):
+        if not can_trace():
+            self.skipTest("this system refuses to trace")
+        data, runs, script = (os.path.join(self.folder, name) for name in ("data", "runs", "log.py"))
+        with open(script, "w") as file:
+            file.write(LOG + f"open({runs!r}, 'a').write('.')\n")
+        program = lambda kind: [sys.executable, "-S", "-E", script, kind, data]
+        then = f"{sys.executable} -S -E {script} recover {{}}"
+        told = []
+
+        def check(kind, stop_after=99):
+            def tell(*news):
+                told.append(news)
+                if news[0] == stop_after:
+                    raise KeyboardInterrupt
+
+            shutil.rmtree(data, ignore_errors=True)
+            told.clear()
+            return sweep.check(program(kind), data, then, parts=3, workers=1, file=self.file, progress=tell)
+
+        with self.assertRaises(KeyboardInterrupt):
+            check("unsynced", stop_after=1)
+        # Nor does one go on whose files have changed: it would be judged by two.
+        with open(script, "a") as file:
+            file.write("\n")
+        with self.assertRaises(KeyboardInterrupt):
+            check("unsynced", stop_after=1)
+        self.assertEqual(os.path.getsize(runs), 2, "it has run again")
+        # Another program is judged by its own run.
+        self.assertEqual(check("synced").attrs["verdict"], "good")
+        self.assertEqual(len(told), 3)
+        self.assertEqual(check("unsynced").attrs["verdict"], "bad")
+        self.assertLess(len(told), 3)
+        self.assertEqual(os.path.getsize(runs), 3, "it has not run again")
+        self.assertEqual(check("unsynced").attrs["verdict"], "bad")
+        self.assertEqual((len(told), os.path.getsize(runs)), (3, 4), "a whole one begins anew")
+        self.assertEqual(len([name for name in os.listdir(self.folder) if name.endswith(".run")]), 1, "the run of the other files")
+        with self.assertRaisesRegex(TypeError, "expected a list of words"):
+            sweep.check("./engine data", data, then)
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_a_full_disk_costs_no_results(self):
+        grid = {"work": "hash", "scheme": "swift", **SMALL}
+
+        def full(frame, path):
+            with open(path, "w") as file:
+                file.write("half")
+            raise OSError(28, "No space left on device")
+
+        write, pandas.DataFrame.to_parquet = pandas.DataFrame.to_parquet, full
+        try:
+            with self.assertWarnsRegex(RuntimeWarning, "No space left"):
+                found = sweep.run(lab.sim, grid, file=self.file)
+        finally:
+            pandas.DataFrame.to_parquet = write
+        self.assertEqual(os.listdir(self.folder), [])
+        pandas.testing.assert_frame_equal(found, sweep.run(lab.sim, grid))
+
+    def test_a_run_that_takes_too_long_costs_its_point_alone(self):
+        found = sweep.run(lab.sim, {"work": "hash", "scheme": "swift", "timeout": [1e-3, 600], **SMALL})
+        self.assertEqual(set(found["error"].dropna()), {"outlast sim did not end within 0.001 s"})
+        self.assertIn("throughput", set(found["metric"]))
+        with self.assertRaisesRegex(TimeoutError, "did not end within"):
+            lab.sim("hash", timeout=1e-3)
+
+    @unittest.skipUnless(has_parquet(), "pyarrow is missing: pip install pyarrow")
+    def test_an_array_takes_what_a_sweep_takes(self):
+        from outlast.work import Work
+
+        own = Work(memory=4096)
+        with own.transaction():
+            own.store(0, 1)
+        folder = os.path.join(self.folder, "an array's $HOME")
+        grid = {"work": [own, "nothing"], "scheme": "fwb", "machine": lab.Machine.of("tiny"), "set": [{"core.rob": [32, 64]}]}
+        sbatch(sweep.slurm(lab.sim, grid, folder))
+        found, missing = sweep.collect(folder)
+        self.assertEqual(missing, [])
+        pandas.testing.assert_frame_equal(found, sweep.run(lab.sim, grid))
+        self.assertEqual(found["error"].notna().sum(), 1)
+        # Its results are not those of another grid.
+        with self.assertRaisesRegex(ValueError, "results of another array"):
+            sweep.slurm(lab.sim, {**grid, "seed": 2}, folder)
+        sweep.slurm(lab.sim, grid, folder)
+        self.assertEqual(sweep.collect(folder)[1], [])
+        with self.assertRaisesRegex(ValueError, "no points"):
+            sweep.slurm(lab.sim, {"work": []}, folder)
+
+
+@unittest.skipUnless(os.environ.get("OUTLAST_COMMAND"), "OUTLAST_COMMAND names no command")
+class Mistakes(unittest.TestCase):
+    """What is wrong is told in one line, and nothing else comes of it."""
+
+    def test_of_machines(self):
+        machine = lab.Machine.of("tiny")
+        with self.assertRaisesRegex(ValueError, "machine and config are both given"):
+            lab.sim("hash", "fwb", config="tiny", machine=machine, **SMALL)
+        with self.assertRaisesRegex(ValueError, "a run is on one machine"):
+            lab.sim("hash", "fwb", config=[machine, "tiny"], **SMALL)
+        # Each key alone would not be right beside those of the other machine.
+        whole = lab.Machine.of("server", **dict(machine.items()))
+        self.assertEqual(dict(whole.items()), dict(machine.items()))
+        self.assertEqual(lab.Machine.toml("[core]\nrob = 64\n", name="a/b")["core.rob"], 64)
+
+    def test_of_schemes(self):
+        with self.assertRaisesRegex(ValueError, "swift of the runtime and fwb of the machine crash in two ways"):
+            lab.crash("hash", ["swift", "fwb"])
+        self.assertEqual(set(lab.crash("hash", "fwb,hwl", points=5)["scheme"]), {"fwb", "hwl"})
+        with self.assertRaisesRegex(ValueError, "an image is of one scheme"):
+            lab.image("hash", ["undo", "swift"], point=5)
+        for point in (1.5, "x", (1, 2, 3), float("nan"), (1, 2.5)):
+            with self.assertRaisesRegex(ValueError, "no entry of the journal"):
+                lab.image("hash", "fwb", point=point)
+        row = lab.crash("hash", "fwb", plant="HWL-1").failures.iloc[0]
+        image = lab.image("hash", "fwb", point=(float(row["crash_entry"]), row["resume_entry"]), plant="HWL-1")
+        self.assertEqual((image.wrong, image.point), (row["wrong"], row["crash_entry"]))
+
+    def test_of_numbers(self):
+        for wrong in ({"seed": -1}, {"transactions": -5}, {"set": {"core.rob": -1}}, {"seed": 1.5}, {"seed": 2**64}):
+            with self.assertRaisesRegex(ValueError, str(next(iter(wrong)))):
+                lab.sim("hash", **wrong)
+
+    def test_of_tables_and_figures(self):
+        runs = sweep.run(lab.crash, {"work": ["hash", "nothing"], "scheme": "swift", "points": 5, "transactions": 5})
+        with self.assertRaisesRegex(KeyError, "no column 'nope'"):
+            runs.wide(index="nope")
+        with self.assertRaisesRegex(KeyError, "no metric 'nope'"):
+            runs.wide("nope")
+        for empty in (lab.schemes(), sweep.run(lab.sim, {"work": []})):
+            with self.assertRaisesRegex(KeyError, "no metrics"):
+                empty.plot()
+        if has("matplotlib"):
+            self.assertEqual(runs.plot().get_title(), "hash under swift")
+            with self.assertRaisesRegex(KeyError, "no metric 'nope'"):
+                runs.plot("nope")
+
+    def test_a_work_has_the_same_name_for_every_user(self):
+        from outlast.work import Work
+
+        own = Work(memory=4096, name="own")
+        with own.transaction():
+            own.store(0, 1)
+        before, found = os.environ.get("XDG_CACHE_HOME"), []
+        try:
+            for _ in range(2):
+                with tempfile.TemporaryDirectory() as home:
+                    os.environ["XDG_CACHE_HOME"] = home
+                    found.append(sweep.run(lab.sim, {"work": own, "scheme": "fwb", "config": "tiny"}))
+        finally:
+            os.environ.pop("XDG_CACHE_HOME")
+            if before is not None:
+                os.environ["XDG_CACHE_HOME"] = before
+        pandas.testing.assert_frame_equal(*found)
+        self.assertRegex(found[0]["workload"].iloc[0], "^own-[0-9a-f]{12}$")
 
 
 def sbatch(script, leave_out=None):

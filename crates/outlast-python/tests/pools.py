@@ -307,6 +307,33 @@ print(json.dumps([left, sorted(reader), reader.stats()["lanes"] > 0]))
             self.assertTrue(os.path.exists(written))
             self.assertEqual(str(pool.checkpoint(self.path + "-other")), self.path + "-other")
 
+    def test_a_pool_of_a_relative_path_stays_where_it_is(self):
+        before = os.getcwd()
+        folder, name = os.path.split(self.path)
+        other = tempfile.TemporaryDirectory()
+        self.addCleanup(other.cleanup)
+        with outlast.Pool(os.path.join(other.name, name)) as pool:
+            pool.map("one")["a"] = "of another pool"
+        try:
+            os.chdir(folder)
+            with outlast.Pool(name) as pool, outlast.read(name) as reader:
+                pool.map("one")["a"] = 1
+                os.chdir(other.name)
+                self.assertEqual(str(pool.checkpoint()), self.path + ".checkpoint")
+                time.sleep(0.01)
+                seen = []
+                with reader.snapshot():
+                    seen.append(dict(reader.map("one")))
+                    thread = threading.Thread(target=lambda: seen.append(dict(reader.map("one"))))
+                    thread.start()
+                    thread.join()
+                self.assertEqual(seen, [{"a": 1}] * 2)
+        finally:
+            os.chdir(before)
+        for opened in (outlast.Pool, outlast.read):
+            with self.assertRaises(outlast.Error):
+                opened("")
+
 
 @unittest.skipIf(numpy is None, "NumPy is missing: pip install numpy")
 class Arrays(PoolCase):

@@ -66,6 +66,18 @@ class Lines(unittest.TestCase):
                 self.assertEqual(repr(again).split("-", 1)[1], repr(work).split("-", 1)[1])
                 self.assertEqual(pickle.loads(pickle.dumps(work)), work)
 
+    def test_its_name_follows_its_content(self):
+        work, names = Work(memory=64), set()
+        for _ in range(2):
+            names.add(repr(work))
+            work.init(0, len(names))
+            names.add(repr(work))
+            with work.transaction():
+                names.add(repr(work))
+            names.add(repr(work))
+        self.assertEqual(len(names), 5, "all but the one within a transaction, and the first of the second round")
+        self.assertEqual(repr(Work.parse(work.text())), repr(work))
+
     def test_mistakes_are_told_where_they_are_made(self):
         work = Work(memory=64)
         with self.assertRaisesRegex(ValueError, "no transaction is open"):
@@ -85,6 +97,18 @@ class Lines(unittest.TestCase):
                     wrong()
             with self.assertRaises(TypeError):
                 work.store(8, 1.5)
+            for value in ("5", b"5", {5: 6}):
+                with self.assertRaisesRegex(TypeError, "values are integers"):
+                    work.store(8, value)
+        with self.assertRaisesRegex(ValueError, "end outside of the memory"):
+            work.init(56, 1, 2)
+        self.assertEqual(work.memory()[7], 0, "all of them or none")
+        for wrong in ((0,), (100,), (1 << 40,), (64, 0), (64, 9)):
+            with self.assertRaisesRegex(ValueError, "expected .* to "):
+                Work(*wrong)
+        for wrong in ("+5", "1_000", "0x", "-0x1", "1.5", "\u0663"):
+            with self.assertRaisesRegex(ValueError, "^4: expected a number, found"):
+                Work.parse(f"outlast-work 1\nmemory 64\ntx\nstore 0 {wrong}\nend\n")
         self.assertEqual(len(work), 1)
         with self.assertRaises(KeyError):
             with work.transaction():
@@ -121,8 +145,9 @@ class Runs(unittest.TestCase):
         work = transfer()
         runs = lab.sim(work, scheme=["swift", "fwb"], config="tiny")
         self.assertEqual(set(runs["scheme"]), {"swift", "fwb"})
-        self.assertEqual(set(runs["workload"]), {os.fspath(work)})
-        self.assertIn("transfer-", os.fspath(work))
+        name, = set(runs["workload"])
+        self.assertRegex(name, "^transfer-[0-9a-f]{12}$")
+        self.assertTrue(os.fspath(work).endswith(f"/{name}.work"))
         self.assertTrue((runs["transactions"] == 4).all())
         found = lab.crash(work, scheme="swift", points=40)
         self.assertEqual(found.attrs["verdict"], "good")

@@ -37,7 +37,7 @@ from collections.abc import KeysView as _KeysView
 from collections.abc import MutableMapping as _MutableMapping
 from collections.abc import Sequence as _Sequence
 from collections.abc import ValuesView as _ValuesView
-from types import ModuleType, TracebackType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
 
 from . import _outlast
@@ -92,6 +92,18 @@ _Key = int | str | bytes
 _TRIES_MAX = 16
 
 
+def _done(function: Any, result: _T) -> _T:
+    """What a function returned, which has done its work then."""
+    if isinstance(result, _LATER) or (isinstance(result, GeneratorType) and result.gi_code is getattr(function, "__code__", None)):
+        if isinstance(result, CoroutineType):
+            result.close()
+        raise TypeError(f"{function!r} works after its call, behind the transaction's end: a plain function is possible")
+    return result
+
+
+_LATER: tuple[type, type] = (CoroutineType, AsyncGeneratorType)
+
+
 class _Local:
     """What leads to memory of this process."""
 
@@ -104,7 +116,7 @@ class _Local:
 class Map(_Local, _outlast.Map, _MutableMapping[_Key, Any]):
     """A persistent map, in the order of its keys: integers, then text, then bytes.
 
-    Keys are int (64 bits), str or bytes (up to 65,534 bytes); values are None, bool, int, float, str, bytes (up to 1 GiB),
+    Keys are int (64 bits), str or bytes (up to 65,534 bytes); values are None, bool, int, float, str, bytes (up to 511 MiB),
     and lists and dicts of all but bytes. Each operation is a transaction, or part of the one that its thread has open.
     ``len`` counts the keys one by one.
 
@@ -407,17 +419,21 @@ class Array(_Local, _outlast.Array):
         place = self._rows(index)
         if place is not None:
             first, _, shape = place
-            part = numpy.broadcast_to(numpy.asarray(values, self.dtype), shape)
-            self._store([(first, numpy.ascontiguousarray(part).tobytes())])
+            self._store([(first, self._shaped(values, shape).tobytes())])
             return
         # Places of the items that change, and their new values.
         places = numpy.arange(self.size).reshape(self.shape)[index]
-        part = numpy.broadcast_to(numpy.asarray(values, self.dtype), places.shape)
         size = self.dtype.itemsize
-        flat, items = places.ravel(), numpy.ascontiguousarray(part).ravel()
+        flat, items = places.ravel(), self._shaped(values, places.shape).ravel()
         ends = numpy.flatnonzero(numpy.diff(flat) != 1) + 1
         parts = zip(numpy.split(flat, ends), numpy.split(items, ends))
         self._store([(int(run[0]) * size, values.tobytes()) for run, values in parts if len(run)])
+
+    def _shaped(self, values: Any, shape: tuple[int, ...]) -> Any:
+        """Values as NumPy stores them into a part of that shape."""
+        part = _numpy().empty(shape, self.dtype)
+        part[...] = values
+        return part
 
     def _rows(self, index: Any) -> tuple[int, int, tuple[int, ...]] | None:
         """First byte, bytes and shape of a run of rows; None for any other index."""
@@ -517,13 +533,14 @@ class Pool(_Named, _outlast.Pool):
         """Calls ``function`` with the arguments in a transaction, and again after each conflict; what it returns.
 
         Inside a transaction of this thread it joins that one. An exception undoes the transaction and goes on.
+        A coroutine or a generator is a :class:`TypeError`: its work would be done after the transaction.
         """
         if self._is_inside():
-            return function(*arguments, **named)
+            return _done(function, function(*arguments, **named))
         while True:
             try:
                 with self.transaction():
-                    return function(*arguments, **named)
+                    return _done(function, function(*arguments, **named))
             except Conflict:
                 pass
 
@@ -596,11 +613,11 @@ class Reader(_Named, _outlast.Reader):
         It is called again, up to 16 times, when the writer has changed 65,536 lines or more meanwhile.
         """
         if self._is_inside():
-            return function(*arguments, **named)
+            return _done(function, function(*arguments, **named))
         for _ in range(_TRIES_MAX):
             try:
                 with self.snapshot():
-                    return function(*arguments, **named)
+                    return _done(function, function(*arguments, **named))
             except Conflict:
                 pass
         raise Error("the reader is overtaken by its writer again and again: read less at a time")

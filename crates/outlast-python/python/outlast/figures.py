@@ -51,6 +51,9 @@ def draw(results: Results, metric: str | None = None, **options: Any) -> Axes:
     """
     if results.attrs.get("kind") == "check":
         return findings(results, **options)
+    if "error" in results.columns:
+        # Points that failed have no figures.
+        results = results[results["error"].isna()]
     names = set(results.get("metric", []))
     if metric is None and "kind" in results.columns:
         kinds = set(results["kind"])

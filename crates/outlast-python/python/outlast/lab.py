@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ._outlast import Error
 from .machine import Machine
 from .results import Results, read
+from .work import folder as _work_folder
 
 if TYPE_CHECKING:
     from .arguments import MachineLike, Option, Path, Settings, Words, WorkLike
@@ -76,6 +77,8 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         flag = "--" + name.rstrip("_").replace("_", "-")
+        if getattr(value, "shape", None) == ():
+            value = value.item()
         if value is None or value is False:
             continue
         if value is True:
@@ -83,19 +86,25 @@ def _words(options: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, Mapping):
             for key, part in value.items():
                 words += [flag, f"{key}={_value(part)}"]
-        elif isinstance(value, (list, tuple, range)):
-            words += [flag, ",".join(map(str, value))]
-        elif isinstance(value, (str, _os.PathLike, _Number)):
-            words += [flag, str(value)]
+        elif _is_several(value) or isinstance(value, (str, _os.PathLike, _Number)):
+            text = _value(value)
+            # One that begins with a dash is a value all the same.
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
         else:
             raise TypeError(f"{name}={value!r}: expected text, a number, a truth value, or a list of them")
     return words
 
 
-def _value(value: object) -> str:
+def _value(value: Any) -> str:
     # Several values of a key are one run each.
-    values = value if isinstance(value, (list, tuple, range)) else [value]
-    return ",".join(str(part).lower() if isinstance(part, bool) else str(part) for part in values)
+    texts = [str(part) for part in (value if _is_several(value) else [value])]
+    return ",".join({"True": "true", "False": "false"}.get(text, text) for text in texts)
+
+
+def _is_several(value: Any) -> bool:
+    """A list, a range, an array and the like; no text, no object of the package, and no set, which has no order."""
+    is_one = isinstance(value, (str, bytes, Mapping, Machine, frozenset, type({0}))) or getattr(value, "shape", None) == ()
+    return isinstance(value, Iterable) and not is_one
 
 
 def run(
@@ -145,11 +154,13 @@ def _told(
 ) -> tuple[int, dict[str, Any]]:
     """The exit status and the document of a command."""
     options = dict(options)
-    machine = options.pop("machine", None)
-    if isinstance(options.get("config"), Machine):
-        config = options.pop("config")
-        machine = config if machine is None else machine
-    if machine is not None and not isinstance(machine, Machine):
+    machine, config = options.pop("machine", None), options.pop("config", None)
+    if machine is not None and config is not None:
+        raise ValueError("machine and config are both given: they name one machine")
+    machine = config if machine is None else machine
+    if _is_several(machine):
+        raise ValueError("a run is on one machine: sweep runs several")
+    if not isinstance(machine, Machine):
         options["config"], machine = machine, None
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         names: dict[str, str] = {}
@@ -185,7 +196,10 @@ def _run(
     if program is not None:
         line += ["--", *map(str, program)]
     said = None if progress else _subprocess.PIPE
-    done = _subprocess.run(line, stdout=_subprocess.PIPE, stderr=said, text=True, timeout=timeout, cwd=cwd)
+    try:
+        done = _subprocess.run(line, stdout=_subprocess.PIPE, stderr=said, text=True, timeout=timeout, cwd=cwd)
+    except _subprocess.TimeoutExpired:
+        raise TimeoutError(f"outlast {line[1]} did not end within {timeout} s") from None
     told, printed = (done.stderr or "").strip(), done.stdout
     for text, name in (names or {}).items():
         told, printed = told.replace(text, name), printed.replace(_json.dumps(text)[1:-1], name)
@@ -195,9 +209,23 @@ def _run(
         kind = ValueError if done.returncode == 2 else Error
         raise kind(wrong.removeprefix("outlast: ").removeprefix("error: "))
     try:
-        return done.returncode, _json.loads(printed)
+        return done.returncode, _with_names(_json.loads(printed))
     except ValueError:
         raise Error(f"no results: {told or printed.strip()}") from None
+
+
+def _with_names(document: dict[str, Any]) -> dict[str, Any]:
+    """A document in which a :class:`Work` has its name, and not the file that it was given in, which each user has elsewhere."""
+    if isinstance(document, dict):
+        for record in (*document.get("records", ()), *document.get("failures", ())):
+            if "workload" in record:
+                record["workload"] = _named(record["workload"])
+    return document
+
+
+def _named(workload: str | None) -> str | None:
+    folder, name = _os.path.split(workload or "")
+    return name.removesuffix(".work") if folder and folder == str(_work_folder()) else workload
 
 
 def sim(
@@ -344,8 +372,11 @@ def _crash_options(
 def _is_of_machine(scheme: str | Sequence[str] | None) -> bool:
     names = [scheme] if isinstance(scheme, str) else scheme or []
     names = [part for name in names for part in name.split(",")]
-    kinds = {_kinds(command()).get(name) for name in names}
-    return kinds == {"machine"}
+    kinds = {name: _kinds(command()).get(name) for name in names}
+    if {"machine", "runtime"} <= set(kinds.values()):
+        told = " and ".join(f"{', '.join(name for name in names if kinds[name] == kind)} of the {kind}" for kind in ("runtime", "machine"))
+        raise ValueError(f"{told} crash in two ways: give one kind, and the other in a call of its own")
+    return set(kinds.values()) == {"machine"}
 
 
 #: Of each command the kinds of its schemes.
@@ -407,20 +438,35 @@ def image(
     """
     from .crashed import Image
 
+    if not isinstance(scheme, str) or "," in scheme:
+        raise ValueError(f"an image is of one scheme, and not of {scheme!r}")
     words, given = _crash_options(work, scheme, seed, points, config, set, machine, options)
     if _is_of_machine(scheme):
         if policy is not None or caches is not None:
             raise ValueError("policy and caches are of the runtime's schemes: those of the machine crash on a machine")
         if point is not None:
-            entry, resumed = point if isinstance(point, tuple) else (point, None)
-            # Frames have NaN where there is none.
-            resumed = None if resumed is None or resumed != resumed else int(resumed)
-            given.update(crash=None, crash_entry=int(entry), resume_entry=resumed)
+            entry, resumed = point if isinstance(point, (tuple, list)) and len(point) == 2 else (point, None)
+            # A frame of failures has NaN where a crash is not one of a recovery.
+            resumed = None if resumed is None or resumed != resumed else _entry(resumed)
+            given.update(crash=None, crash_entry=_entry(entry), resume_entry=resumed)
     else:
         given.update(_of_point(scheme, point, policy, caches, seed))
     with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         _told(words, {**given, "keep": folder})
-        return Image(folder)
+        found = Image(folder)
+    found.attrs["workload"] = _named(found.attrs["workload"])
+    return found
+
+
+def _entry(value: Any) -> int:
+    """An entry of the journal; a float where it is of a frame."""
+    try:
+        entry = int(value)
+        if float(value) == entry:
+            return entry
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{value!r} is no entry of the journal: a whole number is one, or a pair of two")
 
 
 def _of_point(

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import hashlib as _hashlib
 import os as _os
 import tempfile as _tempfile
 import tomllib as _tomllib
@@ -77,11 +78,10 @@ class Machine:
     def __init__(self, name: str = "server", *, text: str | None = None, set: Mapping[str, Value] | None = None) -> None:
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_text", text)
-        object.__setattr__(self, "_set", {})
+        # All at once: one may be right with the others alone.
+        object.__setattr__(self, "_set", {key: _text_of(value) for key, value in (set or {}).items()})
         object.__setattr__(self, "_values", None)
         self._values_now()
-        for key, value in (set or {}).items():
-            self[key] = value
 
     @classmethod
     def of(cls, source: Path = "server", **set: Value) -> Machine:
@@ -103,6 +103,7 @@ class Machine:
         2
         """
         _tomllib.loads(text)
+        name = _os.path.basename(name)
         return cls(name if name.endswith(".toml") else f"{name}.toml", text=text)
 
     @property
@@ -180,7 +181,9 @@ class Machine:
 
     def __repr__(self) -> str:
         changes = ", ".join(f"{key}={value}" for key, value in self._set.items())
-        return f"<Machine {self._name}{', ' if changes else ''}{changes}>"
+        # Two files of one name are two machines.
+        text = "" if self._text is None else f"-{_hashlib.sha256(self._text.encode()).hexdigest()[:12]}"
+        return f"<Machine {self._name}{text}{', ' if changes else ''}{changes}>"
 
     def to_toml(self) -> str:
         """The text of a machine file with all of its changes.

@@ -133,7 +133,7 @@ class Results(_pandas.DataFrame):  # type: ignore[misc, unused-ignore]
     ) -> Results:
         """One metric as a table: a row for each workload and a column for each scheme, or by other columns.
 
-        Rows that share both are averaged. Without ``metric`` it is ``throughput``, or the first one; a name that no row has is
+        Rows that share both, such as those of several seeds, are averaged. Without ``metric`` it is ``throughput``, or the first one; a name that no row has is
         a :class:`KeyError`. ``units`` has the unit of each column.
 
         >>> runs = outlast.sim("hash", scheme=["swift", "undo"], transactions=300, keys=1000)
@@ -142,6 +142,10 @@ class Results(_pandas.DataFrame):  # type: ignore[misc, unused-ignore]
         (['hash'], {'swift': 'fences/tx', 'undo': 'fences/tx'})
         """
         metric = self._metric(metric)
+        for names in (index, columns):
+            for name in [names] if isinstance(names, str) else names:
+                if name not in self.columns:
+                    raise KeyError(f"no column {name!r}: there are {', '.join(map(str, self.columns))}")
         rows = self[self["metric"] == metric]
         table: Results = rows.pivot_table(index=index, columns=columns, values="value", sort=False)
         unit = self.units.get(metric, "")
@@ -177,11 +181,13 @@ class Results(_pandas.DataFrame):  # type: ignore[misc, unused-ignore]
         return frame
 
     def _metric(self, metric: str | None) -> str:
-        names: list[str] = list(dict.fromkeys(self.get("metric", [])))
-        if metric is None and names:
+        names = [name for name in dict.fromkeys(self.get("metric", [])) if isinstance(name, str)]
+        if not names:
+            raise KeyError("these results have no metrics, and nothing to draw or to put into a table")
+        if metric is None:
             return "throughput" if "throughput" in names else names[0]
-        if metric is None or metric not in names:
-            raise KeyError(f"no metric {metric!r}: there are {', '.join(names) or 'none'}")
+        if metric not in names:
+            raise KeyError(f"no metric {metric!r}: there are {', '.join(names)}")
         return metric
 
 

@@ -16,16 +16,22 @@ interrupted goes on. Speeds of this host (``sim_speed`` and its kin) are left ou
 from __future__ import annotations
 
 import base64 as _base64
+import collections as _collections
 import concurrent.futures as _futures
+import hashlib as _hashlib
+import inspect as _inspect
 import itertools as _itertools
 import json as _json
 import operator as _operator
 import os as _os
 import re as _re
+import shlex as _shlex
+import shutil as _shutil
 import sys as _sys
 import tempfile as _tempfile
 import time as _time
 import types as _types
+import warnings as _warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
@@ -33,7 +39,12 @@ import pandas as _pandas
 
 from . import lab as _lab
 from ._outlast import Error as _Error
-from .results import Results, _common
+from .kept import Kept as _Kept
+from .kept import joined as _concat
+from .kept import write as _write
+from .kept import write_bytes as _write_bytes
+from .results import Results
+from .work import Work as _Work
 
 if TYPE_CHECKING:
     from .arguments import Client, Function, Grid, MachineLike, Option, Path, Progress, Settings, Words, WorkLike
@@ -42,26 +53,38 @@ __all__ = ["check", "collect", "crash", "points", "run", "slurm"]
 
 
 _F = TypeVar("_F")
-#: The records of points by the points' keys.
-_Done = dict[str, _pandas.DataFrame]
 
 
 def points(grid: Grid) -> list[dict[str, Any]]:
     """The points of a grid, dictionaries of arguments, in order: the last name changes fastest.
 
-    A list, tuple or range has the values of its name; anything else is the one value. A list that is a value itself stands in
-    another one: ``{"scheme": [["swift", "undo"]]}`` has both schemes at each point.
+    A list, a tuple, a range, an array, or anything else that is iterated over has the values of its name. A text, a dictionary, a
+    machine or a work is one value. A list that is a value itself stands in another one: ``{"scheme": [["swift", "undo"]]}``
+    has both schemes at each point.
 
     >>> outlast.sweep.points({"work": "hash", "seed": range(2), "set": {"core.rob": 64}})
     [{'work': 'hash', 'seed': 0, 'set': {'core.rob': 64}}, {'work': 'hash', 'seed': 1, 'set': {'core.rob': 64}}]
     """
     if not isinstance(grid, Mapping):
         raise TypeError(f"a grid has values by their names, such as {{'work': ['hash', 'btree']}}, and is not {grid!r}")
-    lists: dict[str, list[Any]] = {
-        name: list(values) if isinstance(values, (list, tuple, range)) else [values]
-        for name, values in grid.items()
-    }
+    lists = {name: _several(values) for name, values in grid.items()}
     return [dict(zip(lists, values)) for values in _itertools.product(*lists.values())]
+
+
+def _several(values: Any) -> list[Any]:
+    """The values of an argument: lists, ranges, arrays, generators and all else that has several, texts and objects as one."""
+    if isinstance(values, (str, bytes, Mapping, _lab.Machine)) or not isinstance(values, Iterable):
+        return [_plain(values)]
+    if getattr(values, "shape", None) == ():
+        return [_plain(values)]
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(f"a set has no order, and a grid has one: sorted({values!r}) would be right")
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "shape", None) == () else value
 
 
 @overload
@@ -111,7 +134,11 @@ def run(
         if not isinstance(function, Mapping):
             raise TypeError("a sweep needs a grid: sweep(outlast.sim, {'work': ['hash', 'btree'], 'seed': [1, 2]})")
         return run(_lab.sim, function, workers, client, file, progress)
-    return _joined(_run(_name(function), points(grid), {}, workers, client, file, progress))
+    name, wanted = _name(function), points(grid)
+    for point in wanted:
+        # A wrong argument is one everywhere.
+        _inspect.signature(getattr(_lab, name)).bind(**point)
+    return _joined(_run(name, wanted, {}, workers, client, file, progress))
 
 
 def _run(
@@ -124,12 +151,17 @@ def _run(
     progress: Progress | None,
 ) -> list[_pandas.DataFrame]:
     """The frames of the points, in their order."""
-    done = _load(file)
-    left = [point for point in wanted if _key(point) not in done]
+    kept = None if file is None else _Kept(file)
+    done = {} if kept is None else dict(kept.frames)
+    keys = [_key(name, point, common) for point in wanted]
+    # A point that the grid has twice runs once.
+    left = {key: point for key, point in zip(keys, wanted) if key not in done}
     tell = progress if callable(progress) else _printed if progress else _silent
     start = stored = _time.monotonic()
-    count = len(wanted) - len(left)
-    futures: dict[Any, dict[str, Any]]
+    pause = 1.0
+    times = _collections.Counter(keys)
+    count = sum(times[key] for key in times if key not in left)
+    futures: dict[Any, str]
     finished: Iterable[Any]
     executor = None
     if client is not None:
@@ -139,51 +171,62 @@ def _run(
 
         completed: Callable[..., Iterable[Any]] = dask.distributed.as_completed
         shared = client.scatter(common, broadcast=True) if common else {}
-        futures = dict(zip(client.map(_at, [name] * len(left), left, [shared] * len(left), pure=False, retries=2), left))
+        mapped = client.map(_at, [name] * len(left), list(left.values()), [shared] * len(left), pure=False, retries=2)
+        futures = dict(zip(mapped, left))
         finished = completed(futures)
     else:
         executor = _futures.ThreadPoolExecutor(workers or _os.cpu_count())
-        futures = {executor.submit(_at, name, point, common): point for point in left}
+        futures = {executor.submit(_at, name, point, common): key for key, point in left.items()}
         finished = _futures.as_completed(futures)
-    refused = None
     try:
         for future in finished:
-            point = futures[future]
+            key = futures[future]
             try:
                 frame = future.result()
-            except ValueError as error:
-                # Bad input at this point; where all are bad the sweep is.
-                refused, frame = error, _failed(point, error)
             except Exception as error:
                 if client is None:
                     raise
-                frame = _failed(point, error)
-            done[_key(point)] = frame
-            count += 1
+                frame = _failed(left[key], error)
+            done[key] = frame
+            count += times[key]
             tell(count, len(wanted), _time.monotonic() - start)
-            if file is not None and _time.monotonic() - stored > 1:
-                _store(file, done)
+            if kept is not None and _time.monotonic() - stored > pause:
+                began = _time.monotonic()
+                _keep(kept, done)
                 stored = _time.monotonic()
+                # Of many points the file takes its time: a tenth of all at most.
+                pause = max(1, 9 * (stored - began))
     finally:
         if executor is not None:
             executor.shutdown(cancel_futures=True)
-        if file is not None and done:
-            _store(file, done)
-    frames = [done[_key(point)] for point in wanted]
-    if refused is not None and all("error" in frame.columns for frame in frames):
-        raise refused
+        if kept is not None and left:
+            _keep(kept, done)
+    frames = [done[key] for key in keys]
+    # Bad input at some points has rows; where all are bad the sweep is.
+    if frames and all(_REFUSED in frame.attrs for frame in frames):
+        raise ValueError(frames[-1].attrs[_REFUSED])
     return frames
+
+
+def _keep(kept: _Kept, done: dict[str, _pandas.DataFrame]) -> None:
+    try:
+        kept.store(done)
+    except OSError as error:
+        # A disk that is full costs no results: they are returned.
+        _warnings.warn(f"{kept.file} is not written, and the results are returned alone: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _joined(frames: Sequence[_pandas.DataFrame]) -> Results:
     """One frame of all, with the units of each."""
     if not frames:
         return Results()
-    whole = Results(_pandas.concat([_pandas.DataFrame(frame) for frame in frames], ignore_index=True))
+    whole = Results(_concat([_pandas.DataFrame(frame) for frame in frames]))
     names = sorted((str(name) for name in whole.columns), key=_place)
     whole = Results(whole[names])
-    whole.attrs = _common([{"units": frame.attrs.get("units", {})} for frame in frames])
-    whole.attrs["units"] = whole.units
+    verdicts = {frame.attrs["verdict"] for frame in frames if "verdict" in frame.attrs}
+    whole.attrs = {"units": whole.units}
+    if verdicts:
+        whole.attrs["verdict"] = "bad" if "bad" in verdicts else "good"
     return whole
 
 
@@ -223,15 +266,25 @@ def _at(name: str, point: dict[str, Any], common: Mapping[str, Any]) -> _pandas.
         except (_Error, OSError) as error:
             if is_last:
                 return _failed(point, error)
+        except ValueError as error:
+            refused = _failed(point, error)
+            refused.attrs[_REFUSED] = str(error)
+            return refused
     frame = _pandas.DataFrame(results)
     if name != "bench" and "metric" in frame.columns:
         # Speeds of this host are no results of the point.
         frame = frame[~frame["metric"].isin(_OF_HOST)].reset_index(drop=True)
-    frame.attrs = {"units": results.attrs.get("units", {})}
+    frame.attrs = {}
     # A repetition of what the records say themselves is left out.
     columns = _pandas.DataFrame([_columns(point)] * len(frame), index=frame.index)
-    return _pandas.concat([columns, frame], axis=1)
+    whole = _pandas.concat([columns, frame], axis=1)
+    # Whether something was lost is the sweep's to say, too.
+    whole.attrs = {name: value for name, value in results.attrs.items() if name == "verdict"}
+    return whole
 
+
+#: The attribute of a point's frame with the command's line about bad input.
+_REFUSED = "refused"
 
 #: Metrics in the time of the host: in every sweep but one of ``bench`` they are left out.
 _OF_HOST = ["sim_speed", "recovery_host_time", "verify_rate"]
@@ -242,52 +295,32 @@ def _failed(point: Mapping[str, Any], error: Exception) -> _pandas.DataFrame:
 
 
 def _columns(point: Mapping[str, Any]) -> dict[str, str | int | float]:
-    plain = {name: value if isinstance(value, (str, int, float)) else _json.dumps(value, default=repr) for name, value in point.items()}
-    return {f"at_{name}": value for name, value in plain.items()}
+    return {f"at_{name}": _shown(value) for name, value in point.items()}
 
 
-def _key(point: Mapping[str, Any]) -> str:
-    return _json.dumps(_columns(point), sort_keys=True)
+def _shown(value: Any) -> str | int | float:
+    if isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (_lab.Machine, _Work)):
+        return repr(value)
+    return str(_os.fspath(value)) if isinstance(value, _os.PathLike) else _json.dumps(value, default=repr)
 
 
-def _store(file: Path, done: _Done) -> None:
-    """Replaces the file by one with all that is done, whole or not at all."""
-    frames = [_pandas.DataFrame(frame).assign(point=key) for key, frame in done.items() if "error" not in frame.columns]
-    if not frames:
-        return
-    whole = _pandas.concat(frames, ignore_index=True)
-    whole.attrs = {"units": Results(whole).units}
-    _write(whole, _os.fspath(file))
+def _key(name: str, point: Mapping[str, Any], common: Mapping[str, Any]) -> str:
+    """All that a point's frame depends on, with the content of files that it names."""
+    of_common = _digest(repr(sorted(common.items())).encode()) if common else None
+    named = [value for value in point.values() if isinstance(value, (str, _os.PathLike)) and not isinstance(value, _Work)]
+    files = {_os.fspath(value): _file_digest(_os.fspath(value)) for value in named if _os.path.isfile(value)}
+    return _json.dumps([name, _columns(point), files, of_common], sort_keys=True)
 
 
-def _write(frame: _pandas.DataFrame, file: str) -> None:
-    beside = f"{file}.{_os.getpid()}"
-    frame.to_parquet(beside)
-    # What a crash leaves under the name is then the old content or the new one.
-    with open(beside, "rb") as written:
-        _os.fsync(written.fileno())
-    _os.replace(beside, file)
-    folder = _os.open(_os.path.dirname(_os.path.abspath(file)), _os.O_RDONLY)
-    try:
-        _os.fsync(folder)
-    finally:
-        _os.close(folder)
+def _digest(content: bytes) -> str:
+    return _hashlib.sha256(content).hexdigest()[:12]
 
 
-def _load(file: Path | None) -> _Done:
-    if file is None:
-        return {}
-    file = _os.fspath(file)
-    folder, name = _os.path.split(_os.path.abspath(file))
-    for other in _os.listdir(folder) if _os.path.isdir(folder) else []:
-        # Left by a process that was killed while it wrote.
-        owner = _re.fullmatch(_re.escape(name) + r"\.(\d+)", other)
-        if owner and not _os.path.exists(f"/proc/{owner[1]}"):
-            _os.unlink(_os.path.join(folder, other))
-    if not _os.path.exists(file):
-        return {}
-    stored = _pandas.read_parquet(file)
-    return {str(key): rows.drop(columns="point").dropna(axis=1, how="all") for key, rows in stored.groupby("point", sort=False)}
+def _file_digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return _hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 def _silent(done: int, all: int, seconds: float) -> None:
@@ -413,7 +446,8 @@ def check(
 ) -> Results | str:
     """A check of a program (:func:`outlast.lab.check`) in ``parts``: the same states and findings for every number of parts.
 
-    The program runs once, here; ``save`` keeps the captured run. ``then`` runs on each worker, in this folder if it is
+    The program runs once, here; ``save`` keeps the captured run. With ``file`` a check that was interrupted goes on with the run
+    that it began with, kept beside the file until then; one that is whole begins anew. ``then`` runs on each worker, in this folder if it is
     there. ``budget``, in seconds, is that of each part. Arguments, rows and errors are otherwise those of :func:`crash` and
     :func:`outlast.lab.check`. A run that cannot be captured whole is a :class:`ValueError`.
 
@@ -424,18 +458,42 @@ def check(
     >>> found.attrs["verdict"], len(found)
     ('good', 0)
     """
-    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
-        captured = save or _os.path.join(folder, "run")
-        of_capture = {name: value for name, value in options.items() if name not in ("budget", "jobs", "failures", "twice", "write")}
-        words = _lab._words({"dir": dir, "then": then, "seed": seed, "save": captured, "capture": True, **of_capture})
-        found = _lab._run(["check", *words], program=program)[1]
-        if found["not_measured"]:
-            raise ValueError(f"not measured: {'; '.join(found['not_measured'])}")
-        with open(captured, "rb") as file_:
-            common = {"captured": file_.read(), "cwd": _os.getcwd(), "name": None if save is None else _os.fspath(save)}
+    of_capture = {name: value for name, value in options.items() if name not in ("budget", "jobs", "failures", "twice", "write")}
+    words = _lab._words({"dir": dir, "then": then, "seed": seed, "capture": True, **of_capture})
+    # A sweep that goes on needs the run that it began with: captures of one program differ.
+    began = None if file is None else f"{_os.fspath(file)}.{_digest(repr([words, _program_digests(program, then)]).encode())}.run"
+    if began is not None and _os.path.exists(began):
+        with open(began, "rb") as file_:
+            captured = file_.read()
+    else:
+        captured = _captured(words, program, save)
+        if began is not None:
+            _write_bytes(captured, began)
+    common = {"captured": captured, "cwd": _os.getcwd(), "name": None if save is None else _os.fspath(save)}
     of_parts = {name: value for name, value in options.items() if name not in ("time", "exact", "marks_fd", "issued", "acked")}
     head = {"then": then, "seed": seed, **of_parts}
-    return _in_parts("check", head, common, parts, workers, client, file, progress, slurm)
+    results = _in_parts("check", head, common, parts, workers, client, file, progress, slurm)
+    if began is not None:
+        _os.unlink(began)
+    return results
+
+
+def _captured(words: list[str], program: Words[Path], save: Path | None) -> bytes:
+    """The captured run of a program."""
+    with _tempfile.TemporaryDirectory(prefix="outlast-") as folder:
+        path = _os.fspath(save) if save is not None else _os.path.join(folder, "run")
+        found = _lab._run(["check", *words, "--save", path], program=program)[1]
+        if found["not_measured"]:
+            raise ValueError(f"not measured: {'; '.join(found['not_measured'])}")
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _program_digests(program: Words[Path], then: str | None) -> list[Any]:
+    """The words of a program and of the command that judges, and the content of those that are files."""
+    words = [*map(str, program), *(then or "").split()]
+    paths = [_shutil.which(word) or word for word in words[:1]] + words[1:]
+    return [words, *(_file_digest(path) for path in paths if _os.path.isfile(path))]
 
 
 def _in_parts(
@@ -605,15 +663,49 @@ def _array(
     name: str, wanted: Sequence[dict[str, Any]], common: Mapping[str, Any], folder: Path, options: Iterable[str] = ()
 ) -> str:
     _os.makedirs(folder, exist_ok=True)
+    if not wanted:
+        raise ValueError("the grid has no points: an array has one task at least")
     packed = {key: _base64.b64encode(value).decode() if isinstance(value, bytes) else value for key, value in common.items()}
-    with open(_os.path.join(folder, "points.json"), "w") as file:
-        _json.dump({"function": name, "points": wanted, "common": packed}, file, default=_lab.Machine.__getstate__)
+    text = _json.dumps({"function": name, "points": wanted, "common": packed}, default=_told)
+    path = _os.path.join(folder, "points.json")
+    if _os.path.exists(path) and any(other.endswith(".parquet") for other in _os.listdir(folder)):
+        with open(path) as file:
+            if file.read() != text:
+                raise ValueError(f"{folder} has results of another array: collect them, and take another folder")
+    with open(path, "w") as file:
+        file.write(text)
     lines = ["#!/bin/sh", f"#SBATCH --array=0-{len(wanted) - 1}", *(f"#SBATCH {option}" for option in options)]
-    lines.append(f'exec {_sys.executable} -m outlast.sweep {_os.path.abspath(folder)!r} "$SLURM_ARRAY_TASK_ID"')
+    words = [_sys.executable, "-m", "outlast.sweep", _os.path.abspath(folder)]
+    lines.append(f'exec {_shlex.join(words)} "$SLURM_ARRAY_TASK_ID"')
     script = _os.path.join(folder, "array")
     with open(script, "w") as file:
         file.write("\n".join(lines) + "\n")
     return script
+
+
+def _told(value: Any) -> Any:
+    """A point's objects in an array's file."""
+    if isinstance(value, _lab.Machine):
+        return {"of": "machine", **value.__getstate__()}
+    if isinstance(value, _Work):
+        return {"of": "work", "name": value.name, "text": value.text()}
+    if isinstance(value, _os.PathLike):
+        return _os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be handed to the tasks of an array")
+
+
+def _heard(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("of") == "machine":
+            machine = object.__new__(_lab.Machine)
+            machine.__setstate__({key: part for key, part in value.items() if key != "of"})
+            return machine
+        if value.get("of") == "work":
+            return _Work.parse(value["text"], value["name"])
+        return {key: _heard(part) for key, part in value.items()}
+    return [_heard(part) for part in value] if isinstance(value, list) else value
 
 
 def collect(folder: Path) -> tuple[Results | None, list[int]]:
@@ -639,11 +731,7 @@ def _task(folder: str, number: str) -> None:
     common = dict(array["common"])
     if "captured" in common:
         common["captured"] = _base64.b64decode(common["captured"])
-    point = array["points"][int(number)]
-    for key in ("machine", "config"):
-        if isinstance(point.get(key), dict):
-            state, point[key] = point[key], object.__new__(_lab.Machine)
-            point[key].__setstate__(state)
+    point = {key: _heard(value) for key, value in array["points"][int(number)].items()}
     frame = _at(array["function"], point, common)
     _write(frame, _os.path.join(folder, f"{int(number)}.parquet"))
 

@@ -28,15 +28,20 @@ import hashlib as _hashlib
 import operator as _operator
 import os as _os
 import pathlib as _pathlib
+import re as _re
 import tempfile as _tempfile
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Literal, SupportsIndex, TypeAlias
+from typing import ClassVar, Literal, SupportsIndex, TypeAlias, cast
 
 __all__ = ["Work"]
 
 _FIRST = "outlast-work 1"
 _WORD = 8
-_INIT_MAX = 512
+_LINE = 64
+_MEMORY_MAX = 32 << 20
+_LANES_MAX = 8
+_WORDS_MAX = _INIT_MAX = 512
+_THINK_MAX = 1_000_000
 
 _Step: TypeAlias = (
     tuple[Literal["load"], int, int] | tuple[Literal["store"], int, tuple[int, ...]] | tuple[Literal["think"], int]
@@ -59,18 +64,22 @@ class Work(_os.PathLike[str]):
     def __init__(self, memory: SupportsIndex, lanes: SupportsIndex = 1, name: str = "own") -> None:
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
             raise ValueError(f"name {name!r}: letters, digits, '-', '_' and '.' are possible")
-        self.memory_bytes = _operator.index(memory)
-        self.lanes = _operator.index(lanes)
+        self.memory_bytes = _limited("memory", memory, _LINE, _MEMORY_MAX, _LINE)
+        self.lanes = _limited("lanes", lanes, 1, _LANES_MAX)
         self.name = name
         self._initial: dict[int, int] = {}
         self._transactions: list[tuple[int, list[_Step]]] = []
         self._open: list[_Step] | None = None
+        self._digested: tuple[int, str] | None = None
+        self._changes = 0
 
     def init(self, address: SupportsIndex, *values: SupportsIndex | Iterable[SupportsIndex]) -> None:
         """Says the first content of words, from an address on: integers, or arrays of them."""
-        for word, value in enumerate(_values(values), self._word(address)):
+        given, first = list(_values(values)), self._word(address)
+        for word in (first, first + max(0, len(given) - 1)):
             self._inside(word, 1)
-            self._initial[word] = value
+        self._initial.update(enumerate(given, first))
+        self._changes += 1
 
     @_contextlib.contextmanager
     def transaction(self, lane: SupportsIndex = 0) -> Iterator[Work]:
@@ -87,6 +96,7 @@ class Work(_os.PathLike[str]):
         try:
             yield self
             self._transactions.append((lane, self._open))
+            self._changes += 1
         finally:
             self._open = None
 
@@ -103,10 +113,7 @@ class Work(_os.PathLike[str]):
 
     def think(self, instructions: SupportsIndex) -> None:
         """Executes instructions that touch no persistent memory."""
-        instructions = _operator.index(instructions)
-        if instructions < 0:
-            raise ValueError(f"think is {instructions}: expected instructions, 0 or more")
-        self._step(("think", instructions))
+        self._step(("think", _limited("think", instructions, 0, _THINK_MAX)))
 
     def memory(self) -> _array.array[int]:
         """The words of memory when all transactions have run one after the other: an array of type ``Q``, of which
@@ -161,7 +168,8 @@ class Work(_os.PathLike[str]):
                 if work is not None:
                     work._line(*words)
                 elif words == _FIRST.split():
-                    work = cls(0, name=name)
+                    work = cls(_LINE, name=name)
+                    work.memory_bytes = 0
                 else:
                     raise ValueError(f"expected `{_FIRST}` in the first line")
             except (ValueError, TypeError) as error:
@@ -174,9 +182,9 @@ class Work(_os.PathLike[str]):
     def _line(self, first: str, *rest: str) -> None:
         numbers = [_number(word) for word in rest]
         if first == "memory" and len(numbers) == 1 and not self.memory_bytes:
-            self.memory_bytes = numbers[0]
+            self.memory_bytes = _limited("memory", numbers[0], _LINE, _MEMORY_MAX, _LINE)
         elif first == "lanes" and len(numbers) == 1:
-            self.lanes = numbers[0]
+            self.lanes = _limited("lanes", numbers[0], 1, _LANES_MAX)
         elif first == "init" and len(numbers) > 1:
             self.init(numbers[0], *numbers[1:])
         elif first == "tx" and len(numbers) < 2 and self._open is None:
@@ -209,18 +217,18 @@ class Work(_os.PathLike[str]):
         return self.__fspath__()
 
     def _digest(self) -> str:
-        return _hashlib.sha256(self.text().encode()).hexdigest()[:12]
+        if self._digested is None or self._digested[0] != self._changes:
+            self._digested = self._changes, _hashlib.sha256(self.text().encode()).hexdigest()[:12]
+        return self._digested[1]
 
     def __fspath__(self) -> str:
         """A file with this text in the user's cache, so that a command that replays a failure finds it."""
         if self._open is not None:
             raise ValueError("a transaction is open: its `with` has not ended")
-        cache = _os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache")
-        folder = _pathlib.Path(cache, "outlast", "work")
-        path = folder / f"{self.name}-{self._digest()}.work"
+        path = folder() / f"{self.name}-{self._digest()}.work"
         if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with _tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
                 file.write(self.text().encode())
             _os.replace(file.name, path)
         return str(path)
@@ -235,8 +243,8 @@ class Work(_os.PathLike[str]):
         return address // _WORD
 
     def _inside(self, word: int, words: int) -> int:
-        if words < 1:
-            raise ValueError(f"{words} words at once: expected one at least")
+        if not 1 <= words <= _WORDS_MAX:
+            raise ValueError(f"{words} words at once: expected 1 to {_WORDS_MAX}")
         if word < 0 or (word + words) * _WORD > self.memory_bytes:
             end = self.memory_bytes
             raise ValueError(f"{words} words at {word * _WORD:#x} end outside of the memory of {end} bytes")
@@ -248,6 +256,12 @@ class Work(_os.PathLike[str]):
         self._open.append(step)
 
 
+def folder() -> _pathlib.Path:
+    """Where the files lie that the laboratory's functions give to the command."""
+    cache = _os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache")
+    return _pathlib.Path(cache, "outlast", "work")
+
+
 def _step_text(step: _Step) -> str:
     if step[0] == "think":
         return f"think {step[1]}"
@@ -256,15 +270,27 @@ def _step_text(step: _Step) -> str:
 
 
 def _number(word: str) -> int:
+    if not _re.fullmatch(r"0x[0-9a-fA-F]+|-?[0-9]+", word, _re.ASCII):
+        raise ValueError(f"expected a number, found {word!r}")
     return int(word, 16 if word.startswith("0x") else 10)
+
+
+def _limited(name: str, value: SupportsIndex, least: int, most: int, multiple: int = 1) -> int:
+    number = _operator.index(value)
+    if not least <= number <= most or number % multiple:
+        of = f"a multiple of {multiple}, " if multiple > 1 else ""
+        raise ValueError(f"{name} is {number}: expected {of}{least} to {most}")
+    return number
 
 
 def _values(given: Iterable[SupportsIndex | Iterable[SupportsIndex]]) -> Iterator[int]:
     for value in given:
-        if isinstance(value, Iterable):
+        if isinstance(value, (str, bytes, dict)):
+            raise TypeError(f"values are integers, or arrays of them, and not {value!r}")
+        if isinstance(value, Iterable) and getattr(value, "shape", None) != ():
             yield from _values(tuple(value))
             continue
-        number = _operator.index(value)
+        number = _operator.index(cast(SupportsIndex, value))
         if not -(1 << 63) <= number < 1 << 64:
             raise ValueError(f"value {number}: 64 bits are possible")
         yield number % (1 << 64)

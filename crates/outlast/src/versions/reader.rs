@@ -12,6 +12,7 @@ use super::head::{
     remove_unused,
 };
 use super::snapshot::{NoSnapshot, Snapshot};
+use super::turns::from_root;
 use crate::barrier::Barrier;
 use crate::error::PoolError;
 use crate::layout::{CHUNKS_AT, HEADER_PAGE_BYTES};
@@ -115,7 +116,7 @@ impl PoolReader {
     pub fn open(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let path = path.as_ref();
         let (pool, joined) = attach(path, map).map_err(|error| error.of_file(path))?;
-        let (path, map, looked) = (path.to_owned(), map.clone(), Instant::now());
+        let (path, map, looked) = (from_root(path), map.clone(), Instant::now());
         Ok(Self { path, map, joined, pool, looked, is_held: false })
     }
 

@@ -57,7 +57,7 @@ pub struct Turns {
 
 impl Turns {
     pub(crate) fn new(path: &Path, options: PoolOptions) -> Self {
-        Self { path: path.to_owned(), options, pool: None, made_way: None }
+        Self { path: from_root(path), options, pool: None, made_way: None }
     }
 
     /// Calls `body` with the pool, which is opened or created first if this process does not have it, and closed
@@ -96,17 +96,24 @@ impl Turns {
     }
 }
 
+/// The path from the root on, for opening the file once more: the process may have gone to another folder by then.
+pub(crate) fn from_root(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Calls `open` until it finds the pool free, or has waited for so long. Its writer sees that it is wanted.
 pub(crate) fn wait_for<R>(
     path: &Path,
     wait: Duration,
     open: impl Fn() -> Result<R, PoolError>,
 ) -> Result<R, PoolError> {
-    let deadline = Instant::now() + wait;
+    // None where it is beyond all that a clock shows.
+    let deadline = Instant::now().checked_add(wait);
     let mut wished: Option<Instant> = None;
     loop {
         match open() {
-            Err(PoolError::Map(MapError::AlreadyOpen { .. })) if Instant::now() < deadline => {}
+            Err(PoolError::Map(MapError::AlreadyOpen { .. }))
+                if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
             result => return result,
         }
         if wished.is_none_or(|at| at.elapsed() > WISH / 4) {
