@@ -18,6 +18,9 @@ try:
 except ImportError:
     numpy = None
 
+# Ctrl-C is ignored by programs that a script has started in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class HostileCase(unittest.TestCase):
     def setUp(self):
@@ -330,7 +333,6 @@ class Transactions(HostileCase):
                             one["left"] = number
                             one["right"] = number
                 self.assertEqual(one["left"], one["right"])
-
 
     def test_a_transaction_that_is_dropped_stands_in_no_way(self):
         with outlast.Pool(self.path) as pool:

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use outlast::Pool;
 
@@ -28,6 +28,11 @@ mod requests;
 #[path = "../examples/sessions.rs"]
 #[allow(dead_code)]
 mod sessions;
+
+#[path = "common/own_program.rs"]
+mod own_program;
+
+use own_program::own_program;
 
 const CHILD_POOL: &str = "OUTLAST_EXAMPLES_CHILD_POOL";
 
@@ -179,7 +184,7 @@ fn child_of_killed_examples() {
 
 /// Runs the child on a pool and kills it behind that many lines. Returns the number in the last line.
 fn killed_behind(path: &Path, lines: usize) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut child = own_program()
         .args(["child_of_killed_examples", "--exact", "--ignored", "--nocapture"])
         .env(CHILD_POOL, path)
         .stdout(Stdio::piped())

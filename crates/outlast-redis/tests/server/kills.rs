@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast::medium::OpenOptions;
 use outlast_crash::front::{Process, kills};
@@ -167,6 +167,14 @@ fn nothing_acknowledged_is_lost_by_kills() {
             for (index, client) in clients.into_iter().enumerate() {
                 let (acked, first) = (&acked[index], firsts[index]);
                 scope.spawn(move || write(client, &format!("c{index}"), first, acked));
+            }
+            // Every other time once something is there, however slow the machine is.
+            let is_waiting = || {
+                acked.iter().zip(firsts).any(|(acked, first)| acked.load(Ordering::SeqCst) < first)
+            };
+            let until = Instant::now() + Duration::from_secs(30);
+            while round % 2 == 1 && is_waiting() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_micros(10_000 + round * 7919 % 40_000));
             process.kill();

@@ -14,7 +14,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::medium::{CreateOptions, OpenOptions};
@@ -22,6 +22,8 @@ use outlast::recover::UnrecoveredPool;
 use outlast::{Abort, Pool, RootKind, Runner, Scheme, Transact};
 use outlast_pmem::{Domain, MapOptions};
 use outlast_trace::mix;
+
+use super::own_program::own_program;
 
 pub(super) const CHILD_POOL: &str = "OUTLAST_KILLED_CHILD_POOL";
 pub(super) const CHILD_SCHEME: &str = "OUTLAST_KILLED_CHILD_SCHEME";
@@ -99,18 +101,6 @@ fn child_that_works_until_it_is_killed() {
             });
         }
     });
-}
-
-/// The program that runs this test, to be started again: behind `OUTLAST_RUNNER`, an emulator with its arguments, where it
-/// is for another processor than this one.
-fn own_program() -> Command {
-    let own = std::env::current_exe().unwrap();
-    let runner = std::env::var("OUTLAST_RUNNER").unwrap_or_default();
-    let mut words = runner.split_whitespace();
-    let Some(emulator) = words.next() else { return Command::new(own) };
-    let mut command = Command::new(emulator);
-    command.args(words).arg(own);
-    command
 }
 
 /// Lets a child work until it has reported `patience` transactions, and kills it. Raises

@@ -19,6 +19,9 @@ mod mistakes;
 mod mutants;
 mod nonsense;
 mod own_errors;
+#[cfg(not(miri))]
+#[path = "../common/own_program.rs"]
+mod own_program;
 #[cfg(feature = "lab")]
 mod power_cut;
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -8,7 +8,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use super::killed::{
     CHILD_POOL, CHILD_SCHEME, KEPT, THREADS, count_key, create, judge, map_options, number,
     open_options, value_key, value_of,
 };
+use super::own_program::own_program;
 
 const CHILD_ROLE: &str = "OUTLAST_PROCESSES_CHILD";
 
@@ -33,7 +34,7 @@ struct Reports {
 }
 
 fn child(test: &str, path: &Path, variables: &[(&str, &str)]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    own_program()
         .args(["--exact", test, "--nocapture"])
         .env(CHILD_POOL, path)
         .envs(variables.iter().copied())
