@@ -11,6 +11,7 @@ import re as _re
 import socket as _socket
 import threading as _threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pandas as _pandas
 
@@ -134,7 +135,7 @@ def _whole(frames: dict[str, _pandas.DataFrame]) -> _pandas.DataFrame:
     """All frames as one, which Parquet can hold: whole numbers stay whole where other frames lack the column."""
     shapes: dict[_Shape, dict[str, _pandas.DataFrame]] = {}
     for key, frame in frames.items():
-        shape = tuple((name, str(dtype)) for name, dtype in frame.dtypes.items())
+        shape = tuple((str(name), str(dtype)) for name, dtype in frame.dtypes.items())
         shapes.setdefault(shape, {})[key] = frame
     parts, empty = [], []
     for number, (shape, alike) in enumerate(shapes.items()):
@@ -215,5 +216,6 @@ def _of_shape(rows: _pandas.DataFrame | None, shape: _Shape, mixed: list[str]) -
         column = _pandas.Series(dtype=dtype) if rows is None else rows[name]
         if dtype == "object" and name not in mixed:
             column = column.astype(object).where(column.notna(), None)
-        columns[name] = column.astype(dtype)
+        kind: Any = dtype
+        columns[name] = column.astype(kind)
     return _pandas.DataFrame(columns)
