@@ -656,6 +656,7 @@ mod tests {
         /// After each fence all lines are as they were at their last one, also where the system has written
         /// some of the pages; and after a second opening.
         #[test]
+        #[cfg_attr(miri, ignore = "many images take minutes there")]
         fn lines_are_as_their_last_fence_left_them(fences in fences(), seed in any::<u64>()) {
             let (disk, mut first) = (Disk::new(), 1);
             let mut log = FenceLog::new(REGION, first, None);
@@ -694,6 +695,7 @@ mod tests {
         /// Of the last entry nothing is put back where it is not whole. One before it that has a flipped bit is put
         /// right, or refused where its CRC leaves open which bit that is.
         #[test]
+        #[cfg_attr(miri, ignore = "many images take minutes there")]
         fn an_entry_is_there_as_a_whole_or_not(
             count in 2usize..12,
             lost in any::<usize>(),
@@ -741,6 +743,7 @@ mod tests {
 
     /// Entries of another pool, of numbers that none has, and of lines that are not a program's.
     #[test]
+    #[cfg_attr(miri, ignore = "many images take minutes there")]
     fn what_no_fence_has_written_is_not_put_back() {
         let found = |region: FenceRegion, first: u64, line: u64| {
             let disk = Disk::new();

@@ -209,6 +209,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "pure arithmetic, and minutes of it there")]
     fn fresh_words_are_free_in_every_zone() {
         let geometry = Geometry::new(1, 256, 4096);
         let chunks = 2 * geometry.zone_chunks() + 3;
