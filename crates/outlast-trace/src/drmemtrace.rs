@@ -529,4 +529,14 @@ mod tests {
         let (counts, instrs) = read(&all.collect::<Vec<_>>().concat()).unwrap();
         assert_eq!((counts.lost_accesses, instrs[0].source_memory), (2, [8, 9, 10, 11]));
     }
+
+    /// A trace that does not say whether a jump was taken, over an instruction of three bytes, and then not.
+    #[test]
+    fn a_short_jump_is_told_from_none_by_its_length() {
+        let places = [0x10, 0x15, 0x10, 0x12, 0x15];
+        let all = places.map(|at| entry(if at == 0x10 { CONDITIONAL } else { INSTRUCTION }, 2, at));
+        let bytes = [entry(HEADER, 0, 1), all.concat()].concat();
+        let taken: Vec<bool> = read(&bytes).unwrap().1.iter().map(|instr| instr.taken).collect();
+        assert_eq!(taken, [true, false, false, false, false]);
+    }
 }
