@@ -2,7 +2,8 @@
 //!
 //! A forked child has a copy of its parent's memory and the same mapped files. What the parent
 //! has open it must not use. On Linux the parent marks a page that the system zeroes in children
-//! (`MADV_WIPEONFORK`), so that asking costs a load; elsewhere the process's number is compared.
+//! (`MADV_WIPEONFORK`), so that asking costs a load; elsewhere, and in emulators that answer yes and
+//! zero nothing, the process's number is compared.
 
 use os::Mark;
 
@@ -42,8 +43,8 @@ impl OwnerProcess {
 #[cfg(all(target_os = "linux", not(outlast_portable), not(miri)))]
 mod os {
     use std::ptr::{NonNull, null_mut};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::{Arc, LazyLock};
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -119,16 +120,37 @@ mod os {
     impl Page {
         /// A page that is marked here and zero in children, where the system has such.
         fn marked() -> Option<Self> {
-            let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-            // SAFETY: no address is asked for, so nothing that exists is replaced.
-            let page = unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, access, flags) }.ok()?;
-            let page = Self(NonNull::new(page.cast::<AtomicU32>())?);
-            // SAFETY: the page is this value's own.
-            unsafe { madvise(page.0.as_ptr().cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
+            if system_ignores_advice() {
+                return None;
+            }
+            let page = Self::new(MapFlags::PRIVATE)?;
+            page.wipe_in_children().then_some(())?;
             // SAFETY: the page is mapped for reading and writing, and aligned.
             unsafe { page.0.as_ref() }.store(RUNNING, Ordering::Relaxed);
             Some(page)
         }
+
+        fn new(shared: MapFlags) -> Option<Self> {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: no address is asked for, so nothing that exists is replaced.
+            let page = unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, access, shared) }.ok()?;
+            Some(Self(NonNull::new(page.cast::<AtomicU32>())?))
+        }
+
+        /// Whether the system agrees to zero it in children.
+        fn wipe_in_children(&self) -> bool {
+            // SAFETY: the page is this value's own.
+            unsafe { madvise(self.0.as_ptr().cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_ok()
+        }
+    }
+
+    /// Whether the system agrees to advice that it does not follow, as user-mode QEMU 7.2 does to
+    /// all: Linux refuses this advice for a page that processes share.
+    fn system_ignores_advice() -> bool {
+        static IGNORES: LazyLock<bool> = LazyLock::new(|| {
+            Page::new(MapFlags::SHARED).is_none_or(|shared| shared.wipe_in_children())
+        });
+        *IGNORES
     }
 
     impl Drop for Page {

@@ -438,6 +438,7 @@ sweep.run(lab.sim, grid, workers=1, file=sys.argv[1])
             pandas.testing.assert_frame_equal(found, lab.crash("hash", scheme="undo", part="1/1", **PLANTED))
 
 
+@unittest.skipIf(pandas is None, "pandas is missing: pip install pandas")
 @unittest.skipUnless(os.environ.get("OUTLAST_COMMAND"), "OUTLAST_COMMAND names no command")
 class Grids(unittest.TestCase):
     """Sweeps of all that an architect puts into a grid, and files that are not a sweep's own."""
@@ -651,6 +652,7 @@ class Grids(unittest.TestCase):
             sweep.slurm(lab.sim, {"work": []}, folder)
 
 
+@unittest.skipIf(pandas is None, "pandas is missing: pip install pandas")
 @unittest.skipUnless(os.environ.get("OUTLAST_COMMAND"), "OUTLAST_COMMAND names no command")
 class Mistakes(unittest.TestCase):
     """What is wrong is told in one line, and nothing else comes of it."""
