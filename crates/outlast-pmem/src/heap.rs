@@ -11,12 +11,15 @@ use crate::medium::{Medium, check_bounds, whole_lines};
 /// live exactly as long as the value.
 pub struct Heap {
     words: Box<[AtomicU64]>,
+    /// In bytes. To ask the words would have Miri visit each of them, at every access.
+    len: u64,
 }
 
 impl Heap {
     /// `len` zero bytes, rounded up to whole lines.
     pub fn new(len: u64) -> Self {
-        Self { words: zeroed_slice_box(whole_lines(len) as usize / 8) }
+        let len = whole_lines(len);
+        Self { words: zeroed_slice_box(len as usize / 8), len }
     }
 
     /// A copy of `bytes`, padded with zeros to whole lines.
@@ -41,9 +44,9 @@ impl Heap {
         bytes
     }
 
-    /// The words of a range, if it begins and ends with one.
+    /// The words of a range, if it begins and ends with one. None under Miri, for the same reason.
     fn whole_words(&self, at: PoolOffset, len: usize) -> Option<&[AtomicU64]> {
-        let is_whole = at.is_aligned(8) && len.is_multiple_of(8);
+        let is_whole = at.is_aligned(8) && len.is_multiple_of(8) && !cfg!(miri);
         is_whole.then(|| &self.words[at.0 as usize / 8..][..len / 8])
     }
 }
@@ -56,7 +59,7 @@ impl Medium for Heap {
     }
 
     fn len(&self) -> u64 {
-        self.words.len() as u64 * 8
+        self.len
     }
 
     fn load(&self, at: PoolOffset, out: &mut [u8]) {

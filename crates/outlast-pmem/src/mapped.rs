@@ -73,7 +73,8 @@ pub struct MapOptions {
 
 impl Default for MapOptions {
     fn default() -> Self {
-        let max_len = if cfg!(target_pointer_width = "64") { 64 << 30 } else { 256 << 20 };
+        let few_addresses = cfg!(any(not(target_pointer_width = "64"), outlast_few_addresses));
+        let max_len = if few_addresses { 256 << 20 } else { 64 << 30 };
         Self { domain: None, max_len, read_only: false, prefault: false, alone: false }
     }
 }

@@ -437,9 +437,10 @@ mod tests {
     /// A pool of two lanes, and a block of `pages` pages.
     fn pool_of(pages: u64) -> (Pool<Heap>, PoolOffset) {
         let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
+        let heap_bytes = if cfg!(miri) { 512 << 10 } else { 8 << 20 };
         let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
-        let pool =
-            Pool::create_on(Heap::new((8 << 20) + 4 * pages * PAGE_BYTES), &create, &open).unwrap();
+        let pool = Pool::create_on(Heap::new(heap_bytes + 4 * pages * PAGE_BYTES), &create, &open)
+            .unwrap();
         let block = pool.lane().unwrap().run(|tx| {
             let block = tx.alloc(pages * PAGE_BYTES, BlockKind::General)?;
             tx.store(block, &vec![0; (pages * PAGE_BYTES) as usize])?;
@@ -498,6 +499,7 @@ mod tests {
 
     /// Few of those it has: of 1,600 pages up to 150.
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of pages take minutes there")]
     fn a_lane_that_loses_pages_faster_than_it_commits_loses_all() {
         for commits_between in [0, 2 * LINES_FOR_ONE] {
             let (pages, lost) = (1600, LOST_AT_ONCE + 22);
@@ -516,6 +518,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of pages take minutes there")]
     fn a_lane_that_loses_many_pages_loses_all_and_takes_no_others() {
         let (pool, block) = pool_of(200);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());

@@ -182,6 +182,7 @@ mod tests {
 
     /// What a lane keeps is the heap's again when it is given back, and its own when the heap is full.
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of transactions take minutes there")]
     fn nothing_that_lanes_keep_is_lost() {
         let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
         let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };

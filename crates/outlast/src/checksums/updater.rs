@@ -349,6 +349,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of commits take minutes there")]
     fn what_is_added_up_in_any_order_is_what_would_be_made_anew() {
         for (pages, reversed) in [(1, false), (1, true), (16, false), (16, true)] {
             let shape = Shape::within(pages * 4096).unwrap();
