@@ -249,6 +249,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no file mappings there")]
     fn a_session_outlives_every_borrow_and_gives_its_lane_back() {
         let directory = tempfile::tempdir().unwrap();
         let pool = pool(&directory);
@@ -273,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no file mappings there")]
     fn what_types_would_refuse_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = Session::new(pool(&directory)).unwrap();
@@ -294,6 +296,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no file mappings there")]
     fn a_panic_between_two_states_poisons_and_undoes() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = Session::new(pool(&directory)).unwrap();
