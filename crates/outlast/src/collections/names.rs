@@ -270,6 +270,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "whole pools of every kind take minutes there")]
     fn each_kind_is_named_walked_and_freed() {
         with_pool(|pool| {
             let mut lane = pool.lane().unwrap();
@@ -328,6 +329,7 @@ mod tests {
         });
     }
     #[test]
+    #[cfg_attr(miri, ignore = "whole pools of every kind take minutes there")]
     fn what_a_walk_refuses() {
         with_pool(|pool| {
             let (root, words) = pool

@@ -149,6 +149,7 @@ mod tests {
 
     /// Records fill the log until a sweep frees them; recovery finds as much, and leaves none.
     #[test]
+    #[cfg_attr(miri, ignore = "whole logs take minutes there")]
     fn a_logs_fill_is_not_its_size() {
         let create = CreateOptions { lanes: 2, lane_bytes: 64 << 10, ..CreateOptions::default() };
         let open = OpenOptions::with_scheme(crate::Scheme::Swift);
