@@ -130,10 +130,10 @@ mod os {
             Some(page)
         }
 
-        fn new(shared: MapFlags) -> Option<Self> {
+        fn new(sharing: MapFlags) -> Option<Self> {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: no address is asked for, so nothing that exists is replaced.
-            let page = unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, access, shared) }.ok()?;
+            let page = unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, access, sharing) }.ok()?;
             Some(Self(NonNull::new(page.cast::<AtomicU32>())?))
         }
 

@@ -328,6 +328,7 @@ mod tests {
             assert_eq!(used(pool), empty, "all blocks are given back");
         });
     }
+
     #[test]
     #[cfg_attr(miri, ignore = "whole pools of every kind take minutes there")]
     fn what_a_walk_refuses() {
